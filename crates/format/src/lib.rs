@@ -1,0 +1,7 @@
+//! The bytes of Corelog: both specifications, our own records, and the one scan of a segment.
+#![forbid(unsafe_code)]
+
+mod error;
+mod le;
+
+pub use error::{FormatError, FormatErrorKind};

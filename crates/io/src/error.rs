@@ -1,0 +1,121 @@
+//! One error for every disk operation: what was done, to which path, where, and why it failed.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The operation that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum IoOp {
+    /// Opening or creating a file.
+    Open,
+    /// Taking the lock of a file.
+    Lock,
+    /// Reading bytes.
+    Read,
+    /// Writing bytes.
+    Write,
+    /// Making written bytes durable.
+    Sync,
+    /// Reserving space ahead of need.
+    Allocate,
+    /// Cutting a file, or asking for its length.
+    SetLen,
+    /// Closing a file.
+    Close,
+    /// Creating a directory.
+    CreateDir,
+    /// Listing a directory.
+    List,
+    /// Making directory entries durable.
+    SyncDir,
+    /// Renaming a file or directory.
+    Rename,
+    /// Removing a file.
+    Remove,
+}
+
+impl IoOp {
+    fn name(self) -> &'static str {
+        match self {
+            IoOp::Open => "open",
+            IoOp::Lock => "lock",
+            IoOp::Read => "read",
+            IoOp::Write => "write",
+            IoOp::Sync => "sync",
+            IoOp::Allocate => "allocate",
+            IoOp::SetLen => "set length",
+            IoOp::Close => "close",
+            IoOp::CreateDir => "create directory",
+            IoOp::List => "list directory",
+            IoOp::SyncDir => "sync directory",
+            IoOp::Rename => "rename",
+            IoOp::Remove => "remove",
+        }
+    }
+}
+
+/// A failed disk operation, with the operating system's error kept whole.
+#[derive(Debug)]
+pub struct IoError {
+    /// What was attempted.
+    pub op: IoOp,
+    /// The file or directory it was attempted on.
+    pub path: PathBuf,
+    /// Byte position in the file, where the operation has one.
+    pub at: Option<u64>,
+    /// The operating system's answer.
+    pub source: io::Error,
+}
+
+impl IoError {
+    /// An error of `op` on `path`.
+    pub fn new(op: IoOp, path: impl AsRef<Path>, source: io::Error) -> Self {
+        IoError { op, path: path.as_ref().to_path_buf(), at: None, source }
+    }
+
+    /// The same error with the byte position where it happened.
+    #[must_use]
+    pub fn at(mut self, position: u64) -> Self {
+        self.at = Some(position);
+        self
+    }
+
+    /// True where the disk or a quota is full (ENOSPC, EDQUOT).
+    pub fn is_full(&self) -> bool {
+        matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+
+    /// True where the path does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.source.kind() == io::ErrorKind::NotFound
+    }
+
+    /// A copy for a second reader of the same failure (`io::Error` itself cannot be cloned): the
+    /// error number survives, a custom payload survives as its text.
+    #[must_use]
+    pub fn duplicate(&self) -> Self {
+        let source = match self.source.raw_os_error() {
+            Some(errno) => io::Error::from_raw_os_error(errno),
+            None => io::Error::new(self.source.kind(), self.source.to_string()),
+        };
+        IoError { op: self.op, path: self.path.clone(), at: self.at, source }
+    }
+}
+
+impl fmt::Display for IoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {} {}", self.op.name(), self.path.display())?;
+        if let Some(at) = self.at {
+            write!(f, " at byte {at}")?;
+        }
+        write!(f, ": {}", self.source)
+    }
+}
+
+impl std::error::Error for IoError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}

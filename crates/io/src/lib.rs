@@ -1,0 +1,22 @@
+//! The seam below Corelog's logic and above the operating system.
+//!
+//! Storage and shard code is written once, against four small traits, and runs unchanged on a real
+//! disk (the engine's runtime) and on the simulated one (`sim`):
+//!
+//! | trait | stands for |
+//! | --- | --- |
+//! | [`Disk`] | a directory tree with O_DIRECT files, and the buffers that fit them |
+//! | [`File`] | one open file: positional, aligned reads and writes, sync, allocate, cut |
+//! | [`Clock`] | wall time in microseconds, sleeping |
+//! | [`Spawn`] | tasks on this thread |
+//!
+//! Futures of these traits are local to their thread. Unless a method says otherwise, dropping a
+//! future does not undo the operation: a write that was started may still land.
+
+mod disk;
+mod error;
+mod platform;
+
+pub use disk::{BLOCK, Buf, Disk, File, Open, SharedBytes, align_down, align_up};
+pub use error::{IoError, IoOp};
+pub use platform::{Clock, Platform, Spawn};
