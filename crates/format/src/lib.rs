@@ -3,5 +3,6 @@
 
 mod error;
 mod le;
+mod tlv;
 
 pub use error::{FormatError, FormatErrorKind};
