@@ -100,6 +100,27 @@ impl<'a> Iterator for Pairs<'a> {
 
 impl FusedIterator for Pairs<'_> {}
 
+/// Appends a field to `out`, or refuses data that is not 1..=255 bytes and leaves `out` as it was.
+/// The kind is the caller's promise: not zero.
+pub(crate) fn put_field(
+    out: &mut Vec<u8>,
+    kind: u8,
+    data: &[u8],
+    length_name: &'static str,
+) -> Result<(), FormatError> {
+    debug_assert!(kind != 0, "kind 0 is no kind");
+    if data.is_empty() || data.len() > FIELD_DATA_LEN_MAX {
+        let (found, max) = (data.len() as u64, FIELD_DATA_LEN_MAX as u64);
+        let kind = FormatErrorKind::OutOfRange { found, min: 1, max };
+        return Err(FormatError::new(out.len() as u64, length_name, kind));
+    }
+    let length = data.len() as u32;
+    out.push(kind);
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(data);
+    Ok(())
+}
+
 /// The field at `at`, or `None` at the end of the bytes and where a rule is broken.
 #[inline]
 fn field_at(bytes: &[u8], at: usize) -> Option<Field<'_>> {
