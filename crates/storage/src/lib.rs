@@ -1,1 +1,50 @@
-//! (being written)
+//! One partition's log on one core.
+//!
+//! The life of a batch, file by file:
+//!
+//! | step | file |
+//! | --- | --- |
+//! | an admitted batch, and when its append is answered | `batch`, `waiting` |
+//! | stamped, copied into the tail, dispatched; watermarks move | `appender`, `tail`, `writes`, `space`, `watermarks` |
+//! | the I/O that the appender asks for | `partition` |
+//! | the segment is full: seal, begin the next | `roll`, `segments`, `index` |
+//! | the durable mark follows | `marks`, `marker` |
+//! | polled: planned, from memory or from the disk, verified, sliced | `read` |
+//! | opened again after a crash | `recover` |
+//!
+//! Nothing here knows another core, a thread or a runtime: disk, clock and tasks come through the
+//! traits of `corelog-io`, real or simulated.
+#![forbid(unsafe_code)]
+
+mod appender;
+mod batch;
+mod config;
+mod error;
+mod index;
+mod marker;
+mod marks;
+mod memory;
+mod partition;
+mod read;
+mod recover;
+mod roll;
+mod segments;
+mod shared;
+mod signal;
+mod space;
+mod stats;
+mod tail;
+mod waiting;
+mod watermarks;
+mod writes;
+
+pub use batch::{Ack, AdmittedBatch, Answer, Appended};
+pub use config::{ConfigError, LogConfig, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SharedLimits};
+pub use error::{AppendError, CloseError, Fault, OpenError, PollError};
+pub use marker::MANIFEST_FILE;
+pub use partition::{Partition, Place};
+pub use read::{From, Piece, PollQuery, Polled};
+pub use recover::{OpenDamage, OpenReport};
+pub use shared::Shared;
+pub use stats::PartitionStats;
+pub use watermarks::Watermarks;

@@ -1,0 +1,233 @@
+//! What can go wrong, one small enum an operation.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use corelog_format::{FormatError, ManifestError};
+use corelog_io::IoError;
+
+/// The first fault of a partition; later operations point back to it.
+#[derive(Debug)]
+pub struct Fault {
+    /// Microseconds since the Unix epoch, by the partition's clock.
+    pub since_us: u64,
+    /// What failed.
+    pub error: IoError,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (at {} us since the epoch)", self.error, self.since_us)
+    }
+}
+
+/// Why a batch was not appended, or its durability cannot be confirmed.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// No space for the batch. Nothing of it was stored and no offset was used; append again once
+    /// space is free.
+    StorageFull(Arc<IoError>),
+    /// The next segment's file could not be created, for want of descriptors or rights perhaps.
+    /// Nothing of the batch was stored and no offset was used; append again to retry.
+    NoSegment(Arc<IoError>),
+    /// A write or sync of this partition failed. The batch may or may not be stored. The partition
+    /// takes no more appends until it is reopened; what was written before is still served.
+    Poisoned(Arc<Fault>),
+    /// The partition is closed or closing. Nothing of the batch was stored.
+    Closed,
+    /// The partition has no offsets left for so many messages.
+    OffsetsExhausted {
+        /// The offset the batch would have started at.
+        next_offset: u64,
+    },
+}
+
+impl fmt::Display for AppendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AppendError::StorageFull(error) => {
+                write!(f, "no space for the batch, nothing stored; free space and retry: {error}")
+            }
+            AppendError::NoSegment(error) => {
+                write!(f, "no file for the next segment, nothing stored; mend and retry: {error}")
+            }
+            AppendError::Poisoned(fault) => {
+                write!(f, "the partition takes no appends since a fault; reopen it: {fault}")
+            }
+            AppendError::Closed => f.write_str("the partition is closed"),
+            AppendError::OffsetsExhausted { next_offset } => {
+                write!(f, "no offsets are left behind {next_offset} for so many messages")
+            }
+        }
+    }
+}
+
+impl std::error::Error for AppendError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            AppendError::StorageFull(error) | AppendError::NoSegment(error) => Some(error.as_ref()),
+            AppendError::Poisoned(fault) => Some(&fault.error),
+            _ => None,
+        }
+    }
+}
+
+/// Why a poll was not served. A read error is never "no such offset".
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PollError {
+    /// Stored bytes are damaged. What stands before them is still served by polls that end there.
+    Corrupt {
+        /// First offset of the segment, which is its file name.
+        segment: u64,
+        /// Byte position of the damage in the segment file.
+        position: u64,
+        /// The next offset that may be readable, for stepping over; `None` where nothing follows.
+        resume_offset: Option<u64>,
+        /// What is wrong there.
+        why: FormatError,
+    },
+    /// The disk could not be read.
+    Io(IoError),
+    /// The partition is closed.
+    Closed,
+}
+
+impl fmt::Display for PollError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PollError::Corrupt { segment, position, resume_offset, why } => {
+                write!(f, "segment {segment:020} is damaged at byte {position}: {why}")?;
+                match resume_offset {
+                    Some(offset) => write!(f, "; offsets from {offset} on may be readable"),
+                    None => f.write_str("; nothing readable follows"),
+                }
+            }
+            PollError::Io(error) => error.fmt(f),
+            PollError::Closed => f.write_str("the partition is closed"),
+        }
+    }
+}
+
+impl std::error::Error for PollError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            PollError::Corrupt { why, .. } => Some(why),
+            PollError::Io(error) => Some(error),
+            PollError::Closed => None,
+        }
+    }
+}
+
+impl From<IoError> for PollError {
+    fn from(error: IoError) -> Self {
+        PollError::Io(error)
+    }
+}
+
+/// Why a partition could not be opened. Damage of its data is never a reason: that is reported by
+/// `OpenReport` and by the polls that meet it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The disk failed.
+    Io(IoError),
+    /// Another handle, perhaps of a dying process, still writes this partition. Try again.
+    Locked {
+        /// The file that is locked.
+        path: PathBuf,
+    },
+    /// The manifest was written by a newer version. Nothing was changed; use that version.
+    Manifest {
+        /// The manifest's path.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: ManifestError,
+    },
+    /// The directory belongs to an earlier or later partition of the same id.
+    OtherIncarnation {
+        /// The partition's directory.
+        dir: PathBuf,
+        /// The incarnation its manifest names.
+        found: u64,
+        /// The incarnation that was to be opened.
+        expected: u64,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Io(error) => error.fmt(f),
+            OpenError::Locked { path } => {
+                write!(f, "{} is locked by another writer; close it and retry", path.display())
+            }
+            OpenError::Manifest { path, why } => write!(f, "{}: {why}", path.display()),
+            OpenError::OtherIncarnation { dir, found, expected } => write!(
+                f,
+                "{} holds incarnation {found} of the partition, expected {expected}; move it away",
+                dir.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            OpenError::Io(error) => Some(error),
+            OpenError::Manifest { why, .. } => Some(why),
+            _ => None,
+        }
+    }
+}
+
+impl From<IoError> for OpenError {
+    fn from(error: IoError) -> Self {
+        if error.op == corelog_io::IoOp::Lock {
+            return OpenError::Locked { path: error.path };
+        }
+        OpenError::Io(error)
+    }
+}
+
+/// Why a close did not leave everything durable and in order. The handles are given back all the
+/// same; the next open recovers.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CloseError {
+    /// The partition had a fault; what was answered before it stands.
+    Poisoned(Arc<Fault>),
+    /// The last sync, cut or mark failed.
+    Io(IoError),
+    /// Someone else closed the partition first.
+    Closed,
+}
+
+impl fmt::Display for CloseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CloseError::Poisoned(fault) => write!(f, "closed after a fault: {fault}"),
+            CloseError::Io(error) => write!(f, "closed, but the end is not in order: {error}"),
+            CloseError::Closed => f.write_str("the partition was closed before"),
+        }
+    }
+}
+
+impl std::error::Error for CloseError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            CloseError::Poisoned(fault) => Some(&fault.error),
+            CloseError::Io(error) => Some(error),
+            CloseError::Closed => None,
+        }
+    }
+}
+
+impl From<IoError> for CloseError {
+    fn from(error: IoError) -> Self {
+        CloseError::Io(error)
+    }
+}

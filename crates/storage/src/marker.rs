@@ -1,0 +1,109 @@
+//! The manifest file: the durable mark, kept in two slots so that a torn write loses none.
+//!
+//! The mark never leads: it is stored only after the sync that it tells of has returned.
+
+use std::path::{Path, PathBuf};
+
+use corelog_format::{Manifest, ManifestError, Mark, SLOT_LEN, Slot};
+use corelog_io::{Buf, Disk, File, IoError, IoOp, Open};
+
+/// Name of the manifest in a partition's directory: slot A at byte 0, slot B at 4096.
+pub const MANIFEST_FILE: &str = "manifest";
+
+/// Where the next manifest goes and what the last one said.
+#[derive(Debug, Clone)]
+pub(crate) struct Marker {
+    path: PathBuf,
+    next: Slot,
+    manifest: Manifest,
+}
+
+/// What a partition's directory says about itself.
+pub(crate) enum Found {
+    /// No manifest, or one that was never written.
+    None,
+    /// Both slots are damaged: treated as absent, but reported.
+    Damaged,
+    Some(Marker),
+}
+
+impl Marker {
+    /// A marker for a partition that has none, to be stored at once.
+    pub(crate) fn new(dir: &Path, incarnation: u64, first_offset: u64, mark: Mark) -> Self {
+        let manifest = Manifest { sequence: 0, incarnation, first_offset, mark };
+        Marker { path: dir.join(MANIFEST_FILE), next: Slot::A, manifest }
+    }
+
+    /// Reads the manifest of `dir`. A newer version is an error, damage is not.
+    pub(crate) async fn load<D: Disk>(disk: &D, dir: &Path) -> Result<Found, LoadError> {
+        let path = dir.join(MANIFEST_FILE);
+        let file = match disk.open(&path, Open::default()).await {
+            Ok(file) => file,
+            Err(error) if error.is_not_found() => return Ok(Found::None),
+            Err(error) => return Err(LoadError::Io(error)),
+        };
+        let bytes = file.read_at(0, 2 * SLOT_LEN).await.map_err(LoadError::Io)?;
+        let (a, b) = bytes.as_ref().split_at(bytes.as_ref().len().min(SLOT_LEN));
+        let picked = Manifest::pick(a, b);
+        file.close().await.map_err(LoadError::Io)?;
+        match picked {
+            Ok(None) => Ok(Found::None),
+            Ok(Some((manifest, slot))) => {
+                let next = slot.other();
+                Ok(Found::Some(Marker { path, next, manifest }))
+            }
+            Err(ManifestError::BothDamaged { .. }) => Ok(Found::Damaged),
+            Err(why) => Err(LoadError::Version(path, why)),
+        }
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        self.manifest.mark
+    }
+
+    pub(crate) fn incarnation(&self) -> u64 {
+        self.manifest.incarnation
+    }
+
+    pub(crate) fn first_offset(&self) -> u64 {
+        self.manifest.first_offset
+    }
+
+    /// Stores the manifest with a new mark, durably, in the slot that does not hold the last one.
+    /// Creates the file where it is missing (the caller syncs the directory). After an error the
+    /// stored mark lags, which is always allowed.
+    pub(crate) async fn store<D: Disk>(&mut self, disk: &D, mark: Mark) -> Result<(), IoError> {
+        let how = Open { write: true, dsync: true, ..Open::default() };
+        let file = match disk.open(&self.path, how).await {
+            Err(error) if error.is_not_found() => {
+                let how = Open { create_new: true, ..how };
+                let file = disk.open(&self.path, how).await?;
+                file.set_len(2 * SLOT_LEN as u64).await?;
+                file.sync().await?;
+                file
+            }
+            opened => opened?,
+        };
+        let manifest = Manifest { sequence: self.manifest.sequence + 1, mark, ..self.manifest };
+        let Some(mut buf) = disk.alloc(SLOT_LEN) else {
+            let busy = std::io::ErrorKind::WouldBlock.into();
+            return Err(IoError::new(IoOp::Write, &self.path, busy));
+        };
+        buf.as_mut().copy_from_slice(&manifest.encode());
+        let at = match self.next {
+            Slot::A => 0,
+            Slot::B => SLOT_LEN as u64,
+        };
+        file.write_at(buf.freeze(SLOT_LEN), at).await?;
+        file.close().await?;
+        self.next = self.next.other();
+        self.manifest = manifest;
+        Ok(())
+    }
+}
+
+/// Why a manifest could not be read.
+pub(crate) enum LoadError {
+    Io(IoError),
+    Version(PathBuf, ManifestError),
+}

@@ -1,0 +1,407 @@
+//! One partition: hands work to the appender, runs the I/O that the appender asks for, and answers.
+//!
+//! Everything lives on one thread. The appender decides, this file awaits; each I/O is a task of
+//! its own that is never cancelled, and its end comes back into [`Inner::pump`].
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use corelog_format::Mark;
+use corelog_io::{BLOCK, Buf, Clock, Disk, File, IoError, Platform, Spawn, align_up};
+
+use crate::appender::{Action, Appender, Lent};
+use crate::index::SparseIndex;
+use crate::marks::Marks;
+use crate::memory::Memory;
+use crate::read::Hints;
+use crate::segments::{Segments, log_path};
+use crate::signal::{Promise, Signal};
+use crate::waiting::Pending;
+use crate::{
+    Ack, AdmittedBatch, Answer, AppendError, CloseError, Fault, LogConfig, OpenError, OpenReport,
+    PartitionStats, PollError, PollQuery, Polled, Shared, Watermarks,
+};
+
+/// How long to wait for a buffer or for the clock's ceiling before looking again.
+const RETRY_AFTER: Duration = Duration::from_millis(1);
+/// Zeros are written ahead of the tail in pieces of this size.
+const ZERO_BYTES: usize = 256 << 10;
+
+/// Where a partition lives and which one it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// An existing directory above `dir`; directories between the two are created, durably.
+    pub root: PathBuf,
+    /// The partition's directory.
+    pub dir: PathBuf,
+    /// The id that is stamped into every batch.
+    pub partition_id: u32,
+    /// Raised whenever the id begins a new life; a directory of another incarnation is refused.
+    pub incarnation: u64,
+}
+
+pub(crate) type BytesOf<P> = <<P as Platform>::Disk as Disk>::Bytes;
+pub(crate) type FileOf<P> = <<P as Platform>::Disk as Disk>::File;
+
+/// One partition's log. Cheap to clone; local to its thread.
+pub struct Partition<P: Platform, A: Answer> {
+    inner: Rc<Inner<P, A>>,
+}
+
+impl<P: Platform, A: Answer> Clone for Partition<P, A> {
+    fn clone(&self) -> Self {
+        Partition { inner: Rc::clone(&self.inner) }
+    }
+}
+
+pub(crate) struct Inner<P: Platform, A: Answer> {
+    pub(crate) shared: Shared<P>,
+    pub(crate) place: Place,
+    pub(crate) config: Rc<LogConfig>,
+    pub(crate) appender: RefCell<Appender<P::Disk, A>>,
+    pub(crate) memory: Rc<RefCell<Memory<BytesOf<P>>>>,
+    /// Index of the active segment.
+    pub(crate) index: RefCell<SparseIndex>,
+    /// The active segment's file; `None` once closed.
+    pub(crate) file: RefCell<Option<Rc<FileOf<P>>>>,
+    pub(crate) segments: RefCell<Segments>,
+    pub(crate) marks: Marks,
+    pub(crate) hints: RefCell<Hints>,
+    changed: Rc<Signal>,
+    closing: RefCell<Option<Promise<Result<(), CloseError>>>>,
+    /// Number of the first chunk that is not under the cache's budget yet.
+    cached: Cell<u64>,
+    pub(crate) counters: Counters,
+}
+
+/// Counts since the partition was opened.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) batches: Cell<u64>,
+    pub(crate) bytes: Cell<u64>,
+    pub(crate) polls: Cell<u64>,
+    pub(crate) syncs: Cell<u64>,
+    pub(crate) zeroed_bytes: Cell<u64>,
+    pub(crate) disk_read_bytes: Cell<u64>,
+    pub(crate) corrupt_reads: Cell<u64>,
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &Cell<u64>, count: u64) {
+        counter.set(counter.get() + count);
+    }
+}
+
+/// What recovery or creation hands over to a running partition.
+pub(crate) struct Opened<P: Platform> {
+    pub(crate) segments: Segments,
+    pub(crate) index: SparseIndex,
+    pub(crate) file: Rc<FileOf<P>>,
+    pub(crate) start: u64,
+    pub(crate) end: Mark,
+    /// Bytes of the active file from the block boundary up to its end.
+    pub(crate) last_block: Vec<u8>,
+    pub(crate) marks: Marks,
+}
+
+impl<P: Platform, A: Answer> Partition<P, A> {
+    /// Opens the partition in `place`, creating it where nothing is there, recovering it where it
+    /// was not closed. Data that is damaged is reported, never a reason to refuse.
+    pub async fn open(
+        shared: Shared<P>,
+        place: Place,
+        config: LogConfig,
+    ) -> Result<(Self, OpenReport), OpenError> {
+        let (opened, report) = crate::recover::open(&shared, &place, &config).await?;
+        let config = Rc::new(config);
+        let appender = Appender::new(
+            place.partition_id,
+            Rc::clone(&config),
+            shared.limits(),
+            opened.start,
+            opened.end,
+            &opened.last_block,
+        );
+        let inner = Inner {
+            memory: Rc::new(RefCell::new(Memory::new(opened.end.position))),
+            appender: RefCell::new(appender),
+            index: RefCell::new(opened.index),
+            file: RefCell::new(Some(opened.file)),
+            segments: RefCell::new(opened.segments),
+            marks: opened.marks,
+            hints: RefCell::default(),
+            changed: Rc::default(),
+            closing: RefCell::default(),
+            cached: Cell::new(0),
+            counters: Counters::default(),
+            shared,
+            place,
+            config,
+        };
+        Ok((Partition { inner: Rc::new(inner) }, report))
+    }
+
+    /// Appends `batch` behind everything whose `append` was called before. Never waits: `answer`
+    /// is called when `ack` is reached, at once where it can be.
+    pub fn append(&self, batch: AdmittedBatch, ack: Ack, answer: A) {
+        Counters::add(&self.inner.counters.batches, 1);
+        Counters::add(&self.inner.counters.bytes, batch.len() as u64);
+        self.inner.appender.borrow_mut().push(Pending::Append { batch, ack, answer });
+        self.inner.pump();
+    }
+
+    /// Ends when everything appended before the call has reached `ack`. Takes its place when
+    /// called. Dropping the future does not undo the flush.
+    pub fn flush(&self, ack: Ack) -> impl Future<Output = Result<(), AppendError>> + use<P, A> {
+        let (promise, done) = Promise::new();
+        self.inner.appender.borrow_mut().push(Pending::Flush { ack, promise });
+        self.inner.pump();
+        async move { done.await.unwrap_or(Err(AppendError::Closed)) }
+    }
+
+    /// Whole batches from the place that `query` names, at most as much as it allows and at least
+    /// one batch where there is one. Batches are as they were stored; one that is selected in part
+    /// gets a recomputed header (message-batches.md) and keeps its frames.
+    ///
+    /// Damage behind the first served batch ends the answer early; damage at its start is the
+    /// error. Cancel-safe.
+    pub async fn poll(&self, query: PollQuery) -> Result<Polled<BytesOf<P>>, PollError> {
+        Counters::add(&self.inner.counters.polls, 1);
+        crate::read::poll(&self.inner, query).await
+    }
+
+    /// Where the log stands.
+    pub fn watermarks(&self) -> Watermarks {
+        self.inner.appender.borrow().watermarks()
+    }
+
+    /// The offset at which polls end now: nothing at or above it is served.
+    pub fn readable_end(&self) -> u64 {
+        self.inner.appender.borrow().readable_end()
+    }
+
+    /// Ends when polls may see more than at the time of the call. Cancel-safe.
+    pub fn changed(&self) -> impl Future<Output = ()> + 'static {
+        self.inner.changed.wait()
+    }
+
+    /// The fault after which the partition takes no more appends.
+    pub fn fault(&self) -> Option<Arc<Fault>> {
+        self.inner.appender.borrow().fault().cloned()
+    }
+
+    /// Makes everything durable, cuts the active file to its exact length, stores the index and
+    /// the mark at the end, and gives the handles back. Appends after the call are refused.
+    pub async fn close(&self) -> Result<(), CloseError> {
+        let (promise, done) = Promise::new();
+        {
+            let mut closing = self.inner.closing.borrow_mut();
+            if closing.is_some() || self.inner.appender.borrow().is_closed() {
+                return Err(CloseError::Closed);
+            }
+            *closing = Some(promise);
+        }
+        self.inner.appender.borrow_mut().push(Pending::Close);
+        self.inner.pump();
+        done.await.unwrap_or(Err(CloseError::Closed))
+    }
+
+    /// Counters and queue lengths.
+    pub fn stats(&self) -> PartitionStats {
+        let inner = &self.inner;
+        let (appender, counters) = (inner.appender.borrow(), &inner.counters);
+        PartitionStats {
+            watermarks: appender.watermarks(),
+            segments: inner.segments.borrow().len(),
+            batches: counters.batches.get(),
+            bytes: counters.bytes.get(),
+            polls: counters.polls.get(),
+            syncs: counters.syncs.get(),
+            bytes_written: appender.bytes_dispatched,
+            bytes_zeroed: counters.zeroed_bytes.get(),
+            bytes_carried: appender.tail().carried_bytes(),
+            disk_read_bytes: counters.disk_read_bytes.get(),
+            corrupt_reads: counters.corrupt_reads.get(),
+            writes_in_flight: appender.writes_in_flight(),
+            waiting_appends: appender.waiting_appends(),
+            poisoned: appender.fault().is_some(),
+        }
+    }
+}
+
+impl<P: Platform, A: Answer> Inner<P, A> {
+    /// Does everything that can be done now.
+    pub(crate) fn pump(self: &Rc<Self>) {
+        let before = self.appender.borrow().readable_end();
+        loop {
+            let action = self.next_action();
+            let mut ready = std::mem::take(&mut self.appender.borrow_mut().ready);
+            for answer in ready.drain(..) {
+                answer.give();
+            }
+            // The emptied list goes back: a steady append allocates none.
+            let given = &mut self.appender.borrow_mut().ready;
+            if given.is_empty() {
+                *given = ready;
+            }
+            match action {
+                Some(action) => self.run(action),
+                None if given.is_empty() => break,
+                None => {}
+            }
+        }
+        if self.appender.borrow().readable_end() != before {
+            self.changed.raise();
+        }
+    }
+
+    fn next_action(&self) -> Option<Action<BytesOf<P>>> {
+        let clock = self.shared.platform().clock();
+        let lent = Lent {
+            alloc: &|len| self.shared.alloc(len),
+            memory: &self.memory,
+            index: &self.index,
+            now_us: clock.now_us(),
+            ceiling_us: clock.ceiling_us(),
+        };
+        self.appender.borrow_mut().next(&lent)
+    }
+
+    fn spawn(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
+        self.shared.platform().spawn().spawn(task);
+    }
+
+    /// The active file. Only asked for while the partition is open.
+    pub(crate) fn active_file(&self) -> Option<Rc<FileOf<P>>> {
+        self.file.borrow().clone()
+    }
+
+    fn run(self: &Rc<Self>, action: Action<BytesOf<P>>) {
+        let inner = Rc::clone(self);
+        let clock = self.shared.platform().clock();
+        match action {
+            Action::Write { id, bytes, at } => self.spawn(async move {
+                inner.write(id, bytes, at).await;
+            }),
+            Action::Sync(mark) => self.spawn(async move { inner.sync(mark).await }),
+            Action::Allocate(to) => self.spawn(async move { inner.allocate(to).await }),
+            Action::Seal => self.spawn(async move { crate::roll::seal(&inner).await }),
+            Action::Close => self.spawn(async move {
+                let result = crate::roll::close(&inner).await;
+                let promise = inner.closing.borrow_mut().take();
+                if let Some(promise) = promise {
+                    promise.give(result);
+                }
+            }),
+            Action::FlushTimer => {
+                let sleep = clock.sleep(self.config.flush_after);
+                self.spawn(async move {
+                    sleep.await;
+                    inner.appender.borrow_mut().flush_due();
+                    inner.pump();
+                });
+            }
+            Action::Retry => {
+                let sleep = clock.sleep(RETRY_AFTER);
+                self.spawn(async move {
+                    sleep.await;
+                    inner.appender.borrow_mut().retry();
+                    inner.pump();
+                });
+            }
+        }
+    }
+
+    async fn write(self: &Rc<Self>, id: u64, bytes: BytesOf<P>, at: u64) {
+        let Some(file) = self.active_file() else { return };
+        match file.write_at(bytes, at).await {
+            Ok(()) => {
+                let moved = self.appender.borrow_mut().wrote(id);
+                self.cache_written();
+                if moved && self.config.enforce_fsync {
+                    crate::marks::durable_moved(self);
+                }
+            }
+            Err(error) => {
+                self.appender.borrow_mut().write_failed(id);
+                self.poison(error);
+            }
+        }
+        self.pump();
+    }
+
+    /// Written chunks come under the cache's budget; before, the write itself needs them.
+    fn cache_written(&self) {
+        let first_unwritten = self.appender.borrow().first_unwritten();
+        for number in self.cached.get()..first_unwritten {
+            let len = self.memory.borrow().chunk_len(number);
+            if let Some(len) = len {
+                self.shared.cache(&self.memory, number, len);
+            }
+        }
+        self.cached.set(first_unwritten);
+    }
+
+    async fn sync(self: &Rc<Self>, mark: Mark) {
+        let Some(file) = self.active_file() else { return };
+        Counters::add(&self.counters.syncs, 1);
+        match file.sync().await {
+            Ok(()) => {
+                self.appender.borrow_mut().synced(mark);
+                crate::marks::durable_moved(self);
+            }
+            // A failed sync may have dropped what it was to keep: it is never tried again.
+            Err(error) => self.poison(error),
+        }
+        self.pump();
+    }
+
+    async fn allocate(self: &Rc<Self>, to: u64) {
+        let Some(file) = self.active_file() else { return };
+        let from = align_up(self.appender.borrow().reserved());
+        match file.allocate(to).await {
+            Ok(()) => match self.write_zeros(&file, from, to).await {
+                Ok(()) => self.appender.borrow_mut().allocated(to),
+                Err(error) => self.poison(error),
+            },
+            Err(error) if error.is_full() => self.appender.borrow_mut().full(to, error),
+            Err(error) => self.poison(error),
+        }
+        self.pump();
+    }
+
+    /// `enforce_fsync` writes go to blocks that were written before: then a synced write changes
+    /// no metadata. The zeros, and the file's length, are durable before the tail reaches them.
+    async fn write_zeros(&self, file: &FileOf<P>, from: u64, to: u64) -> Result<(), IoError> {
+        if !self.config.enforce_fsync {
+            return Ok(());
+        }
+        let disk = self.shared.platform().disk();
+        let mut at = from;
+        while at < to {
+            let len = (to - at).min(ZERO_BYTES as u64) as usize;
+            // Without a buffer the blocks stay unwritten: slower, not wrong.
+            let Some(mut buf) = disk.alloc(len) else { break };
+            buf.as_mut().fill(0);
+            file.write_at(buf.freeze(len), at).await?;
+            Counters::add(&self.counters.zeroed_bytes, len as u64);
+            at += len as u64;
+        }
+        debug_assert!(to.is_multiple_of(BLOCK as u64));
+        file.sync().await
+    }
+
+    /// The first fault latches: the partition takes no more appends until it is reopened.
+    pub(crate) fn poison(&self, error: IoError) {
+        let since_us = self.shared.platform().clock().now_us();
+        self.appender.borrow_mut().poison(Arc::new(Fault { since_us, error }));
+    }
+
+    pub(crate) fn log_path(&self, segment: u64) -> PathBuf {
+        log_path(&self.place.dir, segment)
+    }
+}

@@ -1,0 +1,137 @@
+//! Polls: where to start, what to select, memory before disk, and the reply's pieces.
+
+mod disk;
+mod hints;
+mod memory;
+mod select;
+mod walker;
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use corelog_format::BATCH_HEADER_LEN;
+use corelog_io::{Platform, SharedBytes};
+
+pub(crate) use hints::Hints;
+pub(crate) use walker::{Damage, ReadFault, Walker};
+
+use crate::partition::{BytesOf, Inner};
+use crate::{Answer, PollError};
+use select::Selection;
+
+/// Where a poll starts. All of it is clipped to what is retained and readable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// The message with this offset; below the first retained one, that one.
+    Offset(u64),
+    /// The first batch whose `base_timestamp` is at or after this, microseconds since the epoch.
+    Timestamp(u64),
+    /// The first retained message.
+    First,
+    /// This many messages before the end.
+    Last(u32),
+}
+
+/// What one poll asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PollQuery {
+    /// Where to start.
+    pub from: From,
+    /// Most messages to serve; 0 serves none.
+    pub max_messages: u32,
+    /// Most bytes to serve, though at least one batch is served, however long it is.
+    pub max_bytes: usize,
+}
+
+/// What one poll got: whole batches in offset order, in pieces.
+#[derive(Debug, Clone)]
+pub struct Polled<B> {
+    /// In order; put together they are batches back to back. A batch may straddle pieces.
+    pub pieces: Vec<Piece<B>>,
+    /// Messages in them.
+    pub messages: u32,
+    /// Offset of the first message, where there is one.
+    pub first_offset: Option<u64>,
+    /// Where the next poll continues without a gap.
+    pub next_offset: u64,
+    /// Where polls ended when this one was answered.
+    pub end_offset: u64,
+}
+
+/// A piece of a reply.
+#[derive(Debug, Clone)]
+pub enum Piece<B> {
+    /// The recomputed header of a batch that was selected in part; its frames follow.
+    Header(Box<[u8; BATCH_HEADER_LEN]>),
+    /// Shared memory of the shard: what the device filled, or a dispatched tail buffer.
+    View {
+        /// The buffer.
+        bytes: B,
+        /// The part of it that belongs to the reply.
+        range: Range<usize>,
+    },
+    /// Bytes that were copied: those of the tail that are not dispatched yet.
+    Copied(Bytes),
+}
+
+impl<B: SharedBytes> AsRef<[u8]> for Piece<B> {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Piece::Header(header) => &header[..],
+            Piece::View { bytes, range } => &bytes.as_ref()[range.clone()],
+            Piece::Copied(bytes) => bytes,
+        }
+    }
+}
+
+pub(crate) async fn poll<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    query: PollQuery,
+) -> Result<Polled<BytesOf<P>>, PollError> {
+    let (start, end) = range(inner)?;
+    let from = match query.from {
+        From::Offset(offset) => offset.max(start),
+        From::First => start,
+        From::Last(count) => end.saturating_sub(u64::from(count)).max(start),
+        From::Timestamp(time) => first_at(inner, time, start, end).await?,
+    };
+    let mut selection = Selection::new(from, end, query.max_messages, query.max_bytes);
+    while !selection.is_done() {
+        if memory::serve(inner, &mut selection) {
+            break;
+        }
+        match disk::serve(inner, &mut selection).await {
+            Ok(()) => {}
+            // The good prefix is served; the next poll begins at the damage and says so.
+            Err(_) if selection.has_any() => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(selection.finish())
+}
+
+/// First retained offset and the end of what may be read.
+fn range<P: Platform, A: Answer>(inner: &Inner<P, A>) -> Result<(u64, u64), PollError> {
+    let appender = inner.appender.borrow();
+    if appender.is_closed() {
+        return Err(PollError::Closed);
+    }
+    Ok((appender.watermarks().start(), appender.readable_end()))
+}
+
+/// Offset of the first batch at or after `time`; `end` where there is none.
+async fn first_at<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    time: u64,
+    start: u64,
+    end: u64,
+) -> Result<u64, PollError> {
+    if time > inner.appender.borrow().appended().last_timestamp {
+        return Ok(end);
+    }
+    if let Some(offset) = memory::first_at(inner, time, start) {
+        return Ok(offset);
+    }
+    disk::first_at(inner, time, start, end).await
+}

@@ -1,0 +1,50 @@
+//! What opening a partition found and did: everything an operator has to know.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use corelog_format::FormatError;
+
+/// Damage that was found while opening. It is left in place and named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpenDamage {
+    /// Bytes below the durable mark are not what was synced there.
+    Corrupt {
+        /// First offset of the segment.
+        segment: u64,
+        /// First damaged byte in its file.
+        position: u64,
+        /// What is wrong.
+        why: FormatError,
+    },
+    /// A segment that the mark or a neighbour speaks of is not there.
+    MissingSegment {
+        /// The first offset that has no segment.
+        offset: u64,
+    },
+    /// Both slots of the manifest are damaged; the log was read without its mark.
+    Manifest,
+}
+
+/// What opening found and did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenReport {
+    /// Nothing was there: the partition was created.
+    pub created: bool,
+    /// A log without a manifest was taken over (the reference server's files).
+    pub adopted: bool,
+    /// Batches found above the durable mark.
+    pub recovered_batches: u64,
+    /// Bytes of an interrupted write that were cut off.
+    pub cut_bytes: u64,
+    /// Copies of what was cut or moved away although it held whole batches.
+    pub quarantined: Vec<PathBuf>,
+    /// Damage that was left in place.
+    pub damage: Vec<OpenDamage>,
+    /// Names in the directory that are none of ours.
+    pub ignored: Vec<OsString>,
+    /// Bytes of log that were read.
+    pub bytes_read: u64,
+}

@@ -1,0 +1,140 @@
+//! The end of a segment: sealed when it is full, cut when the partition closes.
+//!
+//! Order of a roll, and why: all writes have landed; the file is cut to its exact length and
+//! synced, so that nothing in the next segment can become durable before everything in this one;
+//! the index is stored (a hint, its failure is no fault); the next file is created and its
+//! directory synced, so that the first durable answer in it is not lost with its name; the mark
+//! moves. A crash between any two leaves what recovery expects: a complete segment, and perhaps an
+//! empty one behind it.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+
+use corelog_format::Mark;
+use corelog_io::{Disk, File, IoError, Open, Platform};
+
+use crate::partition::{Counters, FileOf, Inner};
+use crate::segments::log_path;
+use crate::{Answer, CloseError, LogConfig};
+
+/// Seals the active segment and begins the next.
+pub(crate) async fn seal<P: Platform, A: Answer>(inner: &Rc<Inner<P, A>>) {
+    let end = inner.appender.borrow().appended();
+    if let Err(error) = finish_file(inner, end).await {
+        inner.poison(error);
+        return inner.pump();
+    }
+    inner.appender.borrow_mut().sealed(end);
+    let (disk, dir) = (inner.shared.platform().disk(), &inner.place.dir);
+    // A hint: where it cannot be stored it is rebuilt from the log.
+    let _ = crate::marks::save_index(disk, dir, end.segment, &inner.index, true).await;
+    let file = match create(disk, dir, end.next_offset, &inner.config).await {
+        Ok(file) => file,
+        Err(Create::NotNow(error)) => {
+            inner.appender.borrow_mut().roll_failed(error);
+            return inner.pump();
+        }
+        Err(Create::Fault(error)) => {
+            inner.poison(error);
+            return inner.pump();
+        }
+    };
+    begin(inner, end, file);
+    let mark = inner.appender.borrow().durable();
+    let _ = crate::marks::store(inner, mark).await;
+    inner.pump();
+}
+
+/// Cuts the active file to its logical end and makes all of it durable.
+async fn finish_file<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    end: Mark,
+) -> Result<(), IoError> {
+    let Some(file) = inner.active_file() else { return Ok(()) };
+    file.set_len(end.position).await?;
+    Counters::add(&inner.counters.syncs, 1);
+    file.sync().await
+}
+
+/// The next segment takes over; its file is empty and its name durable.
+fn begin<P: Platform, A: Answer>(inner: &Rc<Inner<P, A>>, sealed: Mark, file: FileOf<P>) {
+    let mark = Mark { segment: sealed.next_offset, position: 0, ..sealed };
+    let index = inner.index.take();
+    {
+        let mut segments = inner.segments.borrow_mut();
+        segments.push(mark.segment);
+        let limit = inner.shared.limits().loaded_indexes;
+        segments.keep_index(sealed.segment, Rc::new(index), limit);
+    }
+    inner.memory.borrow_mut().start_segment();
+    *inner.file.borrow_mut() = Some(Rc::new(file));
+    inner.appender.borrow_mut().rolled(mark, 0);
+}
+
+/// Why the next segment's file is not there.
+pub(crate) enum Create {
+    /// Nothing has changed; the next attempt may succeed.
+    NotNow(IoError),
+    /// It is unknown what a crash would leave.
+    Fault(IoError),
+}
+
+/// Creates an empty segment file, locked, with its name durable. A file of that name can only be
+/// left by an attempt that failed, and is used if it is empty.
+pub(crate) async fn create<D: Disk>(
+    disk: &D,
+    dir: &std::path::Path,
+    first_offset: u64,
+    config: &LogConfig,
+) -> Result<D::File, Create> {
+    let path = log_path(dir, first_offset);
+    let how = Open { write: true, create_new: true, dsync: config.enforce_fsync, lock: true };
+    let file = match disk.open(&path, how).await {
+        Err(error) if error.source.kind() == io::ErrorKind::AlreadyExists => {
+            let how = Open { create_new: false, ..how };
+            let file = disk.open(&path, how).await.map_err(Create::NotNow)?;
+            match file.len().await.map_err(Create::NotNow)? {
+                0 => file,
+                _ => return Err(Create::NotNow(error)),
+            }
+        }
+        opened => opened.map_err(Create::NotNow)?,
+    };
+    file.sync().await.map_err(Create::Fault)?;
+    disk.sync_dir(dir).await.map_err(Create::Fault)?;
+    Ok(file)
+}
+
+/// Everything was dispatched and has landed, or the partition is poisoned: leave it in order.
+pub(crate) async fn close<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+) -> Result<(), CloseError> {
+    let fault = inner.appender.borrow().fault().cloned();
+    let result = match fault {
+        Some(fault) => Err(CloseError::Poisoned(fault)),
+        None => close_in_order(inner).await,
+    };
+    let file = inner.file.borrow_mut().take();
+    // A poll may still read through its own clone; the last one closes the file.
+    if let Some(file) = file.and_then(Rc::into_inner) {
+        let closed = file.close().await;
+        if result.is_ok() {
+            closed?;
+        }
+    }
+    inner.shared.forget_dir(&inner.place.dir);
+    result
+}
+
+async fn close_in_order<P: Platform, A: Answer>(inner: &Rc<Inner<P, A>>) -> Result<(), CloseError> {
+    let end = inner.appender.borrow().appended();
+    finish_file(inner, end).await?;
+    inner.appender.borrow_mut().sealed(end);
+    let (disk, dir) = (inner.shared.platform().disk(), &inner.place.dir);
+    let index: &RefCell<_> = &inner.index;
+    let _ = crate::marks::save_index(disk, dir, end.segment, index, true).await;
+    crate::marks::store(inner, end).await?;
+    disk.sync_dir(dir).await?;
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! What the partitions of one shard share: the platform, the cache of dispatched buffers, and the
+//! open handles of sealed segments. All of it bounded by limits that are fixed at open.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::rc::{Rc, Weak};
+
+use corelog_io::{Disk, IoError, Open, Platform};
+
+use crate::SharedLimits;
+use crate::memory::Memory;
+
+type Bytes<P> = <<P as Platform>::Disk as Disk>::Bytes;
+type FileOf<P> = <<P as Platform>::Disk as Disk>::File;
+type MemoryOf<P> = RefCell<Memory<Bytes<P>>>;
+
+/// One a shard; cheap to clone.
+pub struct Shared<P: Platform> {
+    inner: Rc<Inner<P>>,
+}
+
+impl<P: Platform> Clone for Shared<P> {
+    fn clone(&self) -> Self {
+        Shared { inner: Rc::clone(&self.inner) }
+    }
+}
+
+struct Inner<P: Platform> {
+    platform: P,
+    limits: SharedLimits,
+    cached_bytes: Cell<usize>,
+    cached: RefCell<VecDeque<Cached<P>>>,
+    handles: RefCell<Handles<FileOf<P>>>,
+}
+
+struct Cached<P: Platform> {
+    memory: Weak<MemoryOf<P>>,
+    number: u64,
+    bytes: usize,
+}
+
+struct Handles<F> {
+    files: HashMap<PathBuf, (Rc<F>, u64)>,
+    clock: u64,
+}
+
+impl<P: Platform> Shared<P> {
+    /// What partitions on `platform` share within `limits`.
+    pub fn new(platform: P, limits: SharedLimits) -> Self {
+        let handles = RefCell::new(Handles { files: HashMap::new(), clock: 0 });
+        let (cached_bytes, cached) = (Cell::new(0), RefCell::default());
+        Shared { inner: Rc::new(Inner { platform, limits, cached_bytes, cached, handles }) }
+    }
+
+    /// The platform.
+    pub fn platform(&self) -> &P {
+        &self.inner.platform
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> &SharedLimits {
+        &self.inner.limits
+    }
+
+    /// Bytes of written buffers that are kept for readers.
+    pub fn cached_bytes(&self) -> usize {
+        self.inner.cached_bytes.get()
+    }
+
+    /// Open handles of sealed segments.
+    pub fn open_handles(&self) -> usize {
+        self.inner.handles.borrow().files.len()
+    }
+
+    /// A buffer of `len` bytes; the cache makes room where the pool is empty. `None` where all of
+    /// it is in use: try again when a write has come back.
+    pub(crate) fn alloc(&self, len: usize) -> Option<<P::Disk as Disk>::Buf> {
+        loop {
+            if let Some(buf) = self.inner.platform.disk().alloc(len) {
+                return Some(buf);
+            }
+            if !self.evict_oldest() {
+                return None;
+            }
+        }
+    }
+
+    /// Puts a written chunk of `memory` under the cache's budget. Chunks of one memory come in
+    /// order.
+    pub(crate) fn cache(&self, memory: &Rc<MemoryOf<P>>, number: u64, bytes: usize) {
+        let inner = &self.inner;
+        inner.cached_bytes.set(inner.cached_bytes.get() + bytes);
+        let memory = Rc::downgrade(memory);
+        inner.cached.borrow_mut().push_back(Cached { memory, number, bytes });
+        while inner.cached_bytes.get() > inner.limits.cache_bytes && self.evict_oldest() {}
+    }
+
+    fn evict_oldest(&self) -> bool {
+        let Some(oldest) = self.inner.cached.borrow_mut().pop_front() else { return false };
+        self.inner.cached_bytes.set(self.inner.cached_bytes.get() - oldest.bytes);
+        if let Some(memory) = oldest.memory.upgrade() {
+            memory.borrow_mut().evict(oldest.number);
+        }
+        true
+    }
+
+    /// A handle for reading `path`: an open one, or a new one in place of the least recently used.
+    pub(crate) async fn reader(&self, path: &Path) -> Result<Rc<FileOf<P>>, IoError> {
+        if let Some(file) = self.inner.handles.borrow_mut().get(path) {
+            return Ok(file);
+        }
+        let file = self.inner.platform.disk().open(path, Open::default()).await?;
+        let limit = self.inner.limits.open_files;
+        Ok(self.inner.handles.borrow_mut().put(path, Rc::new(file), limit))
+    }
+
+    /// Forgets the handles of files in `dir`; they close when their last read is done.
+    pub(crate) fn forget_dir(&self, dir: &Path) {
+        self.inner.handles.borrow_mut().files.retain(|path, _| path.parent() != Some(dir));
+    }
+}
+
+impl<F> Handles<F> {
+    fn get(&mut self, path: &Path) -> Option<Rc<F>> {
+        self.clock += 1;
+        let (file, used) = self.files.get_mut(path)?;
+        *used = self.clock;
+        Some(Rc::clone(file))
+    }
+
+    fn put(&mut self, path: &Path, file: Rc<F>, limit: usize) -> Rc<F> {
+        while self.files.len() >= limit.max(1) {
+            let oldest = self.files.iter().min_by_key(|(_, (_, used))| *used);
+            let Some(oldest) = oldest.map(|(path, _)| path.clone()) else { break };
+            self.files.remove(&oldest);
+        }
+        self.clock += 1;
+        self.files.insert(path.to_path_buf(), (Rc::clone(&file), self.clock));
+        file
+    }
+}
