@@ -29,7 +29,7 @@ impl Rng {
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound != 0, "no number is below zero");
         // The bias is under bound / 2^64: far below what any seed count could show.
-        (u128::from(self.next_u64()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// A number in `least..=most`.
