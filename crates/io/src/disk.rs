@@ -96,6 +96,7 @@ pub trait Disk: Clone + 'static {
 /// CALLER who keeps two writes in flight off the same block.
 ///
 /// A dropped handle closes itself; [`File::close`] also reports the error.
+#[expect(clippy::len_without_is_empty, reason = "the length of a file, asked of the system")]
 pub trait File: 'static {
     /// Bytes read and written.
     type Bytes: SharedBytes;

@@ -1,7 +1,7 @@
 //! The seam below Corelog's logic and above the operating system.
 //!
 //! Storage and shard code is written once, against four small traits, and runs unchanged on a real
-//! disk (the engine's runtime) and on the simulated one (`sim`):
+//! disk (the engine's runtime) and on the simulated one ([`sim`]):
 //!
 //! | trait | stands for |
 //! | --- | --- |
@@ -13,10 +13,13 @@
 //! Futures of these traits are local to their thread. Unless a method says otherwise, dropping a
 //! future does not undo the operation: a write that was started may still land.
 
+mod aligned;
 mod disk;
 mod error;
 mod platform;
+pub mod sim;
 
+pub use aligned::{AlignedBuf, AlignedBytes, BufPool};
 pub use disk::{BLOCK, Buf, Disk, File, Open, SharedBytes, align_down, align_up};
 pub use error::{IoError, IoOp};
 pub use platform::{Clock, Platform, Spawn};
