@@ -126,7 +126,8 @@ impl BatchBuilder {
     /// # Errors
     /// [`BuildError::Empty`].
     pub fn finish(&mut self) -> Result<Vec<u8>, BuildError> {
-        let mut out = Vec::new();
+        // The next batch is likely to be as long: one allocation for it, not a series of doublings.
+        let mut out = Vec::with_capacity(self.bytes.len());
         self.finish_into(&mut out)?;
         Ok(out)
     }

@@ -162,6 +162,14 @@ fn options_stop_at_both_limits_and_at_a_key_that_is_there() {
     assert_eq!(OptionsBlock::decode(builder.block().bytes()), Ok(builder.block()));
     let full = out_of_range(100_000, "block length", 100_012, 0, 100_000);
     assert_eq!(builder.push("k", HeaderValue::Uint8(1)), Err(full));
+
+    // One byte more in the first key is one too many.
+    let mut longer = builder.block().bytes().to_vec();
+    longer[1] += 1;
+    longer.insert(5, b'x');
+    assert!(UserHeaders::decode(&longer).is_ok());
+    let error = out_of_range(0, "options length", 100_001, 0, 100_000);
+    assert_eq!(OptionsBlock::decode(&longer), Err(error));
 }
 
 #[test]

@@ -8,15 +8,18 @@ use serde_json::{Value, json};
 
 use crate::json;
 
+/// A whole input, or the reason why not.
+type Decode<T> = fn(&[u8]) -> Result<T, FormatError>;
+
 /// One encoding.
 pub(crate) struct Codec {
     pub(crate) kind: &'static str,
     /// Decodes the whole input, into the vectors' JSON.
-    pub(crate) decode: fn(&[u8]) -> Result<Value, FormatError>,
+    pub(crate) decode: Decode<Value>,
     /// Decodes, and encodes what was decoded from its parts.
-    pub(crate) again: fn(&[u8]) -> Result<Vec<u8>, FormatError>,
+    pub(crate) again: Decode<Vec<u8>>,
     /// How many bytes `decode_prefix` takes; blocks have no such thing, they run to the end.
-    pub(crate) prefix: Option<fn(&[u8]) -> Result<usize, FormatError>>,
+    pub(crate) prefix: Option<Decode<usize>>,
 }
 
 /// The codec of a row's type.

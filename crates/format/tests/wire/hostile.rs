@@ -116,7 +116,7 @@ fn block_is_good(mut bytes: &[u8], typed: bool) -> bool {
             return false;
         }
         let length = bytes[1..5].iter().rev().fold(0, |sum, byte| sum * 256 + usize::from(*byte));
-        if bytes[0] == 0 || length < 1 || length > 255 || bytes.len() < 5 + length {
+        if bytes[0] == 0 || !(1..=255).contains(&length) || bytes.len() < 5 + length {
             return false;
         }
         fields.push((bytes[0], &bytes[5..5 + length]));

@@ -1,7 +1,8 @@
 //! Decoded values in the JSON that the vectors are written in.
 
 use corelog_format::{
-    Consumer, ConsumerKind, HeaderValue, Identifier, Partitioning, PollingKind, PollingStrategy,
+    Batch, Consumer, ConsumerKind, Frame, HeaderValue, Identifier, Partitioning, PollingKind,
+    PollingStrategy,
 };
 use serde_json::{Value, json};
 
@@ -69,4 +70,36 @@ pub(crate) fn header(key: &str, value: &HeaderValue<'_>) -> Value {
         }
     };
     json!({"key": key, "kind": kind, "value": plain})
+}
+
+pub(crate) fn batch(batch: &Batch<'_>) -> Value {
+    let header = batch.header();
+    let messages: Vec<Value> = batch.frames().map(|frame| message(batch, &frame)).collect();
+    json!({
+        "partition_id": header.partition_id,
+        "base_offset": header.base_offset,
+        "base_timestamp": header.base_timestamp,
+        "origin_timestamp": header.origin_timestamp,
+        "batch_length": header.batch_length,
+        "batch_checksum": header.batch_checksum.to_string(),
+        "message_count": header.message_count,
+        "messages": messages,
+    })
+}
+
+fn message(batch: &Batch<'_>, frame: &Frame<'_>) -> Value {
+    let headers: Vec<Value> = frame
+        .user_headers()
+        .iter()
+        .map(|entry| entry.expect("keys of the vectors are strings"))
+        .map(|(key, value)| header(key, &value))
+        .collect();
+    json!({
+        "id": frame.id().to_string(),
+        "offset": batch.header().base_offset + u64::from(frame.offset_delta()),
+        "origin_timestamp":
+            batch.header().origin_timestamp + u64::from(frame.timestamp_delta()),
+        "payload_length": frame.payload().len(),
+        "user_headers": headers,
+    })
 }
