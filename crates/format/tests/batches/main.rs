@@ -1,0 +1,11 @@
+//! Batches: built, admitted, stamped, sliced, damaged, and held against the reference
+//! implementation and its files.
+
+mod admission;
+mod bits;
+mod builder;
+mod make;
+mod reference;
+mod segment;
+mod slices;
+mod wire_rows;
