@@ -4,8 +4,11 @@
 mod admission;
 mod bits;
 mod builder;
+mod damage;
+mod expectations;
 mod make;
 mod reference;
 mod segment;
 mod slices;
-mod wire_rows;
+mod windows;
+mod zero_values;
