@@ -55,6 +55,9 @@ fn build(shape: &Shape) -> Vec<u8> {
     builder.finish().expect("the shapes are not empty")
 }
 
+/// Something to do with a batch.
+type Work = Box<dyn FnMut(&[u8])>;
+
 /// What is measured for one shape, each over the batches in turn.
 fn cases<'a>(batches: &[&'a Vec<u8>]) -> Vec<Case<'a>> {
     let mut scratch = Vec::new();
@@ -62,7 +65,7 @@ fn cases<'a>(batches: &[&'a Vec<u8>]) -> Vec<Case<'a>> {
         let admitted = admit_with(bytes, std::mem::take(&mut scratch)).expect("a good batch");
         scratch = admitted.into_scratch();
     };
-    let works: Vec<(&str, Box<dyn FnMut(&[u8])>)> = vec![
+    let works: Vec<(&str, Work)> = vec![
         ("plain read", Box::new(|bytes| _ = black_box(read(bytes)))),
         ("admit", Box::new(|bytes| _ = black_box(admit(bytes).expect("a good batch")))),
         ("admit_with", Box::new(move |bytes| reused(bytes))),

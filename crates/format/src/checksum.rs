@@ -70,3 +70,56 @@ impl Pieces {
         self.stream.map_or(0, |stream| stream.digest())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes without a pattern that a broken hash could miss.
+    fn noise(len: usize) -> Vec<u8> {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        };
+        (0..len).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn known_hashes() {
+        assert_eq!(xxh3(b""), 0x2d06_8005_38d3_94c2);
+        // The reference server's offset file for offset 41.
+        assert_eq!(xxh3(&41_u64.to_le_bytes()), 0xe096_deb7_3c9d_4d58);
+        assert_eq!(xxh32(b"key1"), 133_378_825);
+        assert_eq!(xxh32(b"a"), 1_426_945_110);
+        assert_eq!(xxh32(b"my-consumer"), 2_115_191_887);
+    }
+
+    #[test]
+    fn both_crates_agree_at_every_length() {
+        let bytes = noise(4 << 20);
+        let larger = [4096, 65_535, 65_536, 65_537, 1 << 20, bytes.len() - 3];
+        for len in (0..=2048).chain(larger) {
+            // An odd start: frames stand at any address.
+            let input = &bytes[3..3 + len];
+            let expected = xxhash_rust::xxh3::xxh3_64(input);
+            assert_eq!(twox_hash::XxHash3_64::oneshot(input), expected, "{len} bytes");
+            assert_eq!(xxh3(input), expected, "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn pieces_hash_like_the_whole() {
+        let bytes = noise(44 + 8 * 1000);
+        let (head, sums) = bytes.split_first_chunk::<44>().expect("longer than a header's part");
+        let (sums, _) = sums.as_chunks::<8>();
+        for count in (0..200).chain([999, 1000]) {
+            let mut pieces = Pieces::new();
+            pieces.push(head);
+            sums[..count].iter().for_each(|sum| pieces.push(sum));
+            assert_eq!(pieces.finish(), xxh3(&bytes[..44 + 8 * count]), "{count} sums");
+        }
+    }
+}
