@@ -8,7 +8,7 @@ use bytes::Bytes;
 use common::*;
 use corelog_format::{BatchHeader, IndexEntry};
 use corelog_io::sim::{Rng, Sim, SimPlatform};
-use corelog_io::{Clock, IoOp, Platform};
+use corelog_io::{Clock, IoOp};
 use corelog_storage::{
     Ack, Appended, From, LogConfig, OpenDamage, OpenError, PollError, SharedLimits,
 };
@@ -510,7 +510,7 @@ fn opening_reads_the_tail_and_not_the_data() {
         assert_eq!(log.watermarks().appended(), model.end());
     });
     let read = sim.disk().bytes(IoOp::Read) - before;
-    assert!(read < 3 << 20, "{read} bytes read of {} MiB", 200 * 60_000 >> 20);
+    assert!(read < 3 << 20, "{read} bytes read of {} MiB", (200 * 60_000) >> 20);
 }
 
 #[test]
