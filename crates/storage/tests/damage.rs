@@ -61,6 +61,8 @@ fn survives_with(sim: &Sim, model: &Model, expect: usize, what: &str) {
         assert_eq!(report.damage, [], "{what}");
         let mut left = Model { batches: model.batches[..expect].to_vec() };
         assert_eq!(log.watermarks().appended(), left.end(), "{what}");
+        let len = sim.disk().durable_contents(log_file(0)).unwrap().len() as u64;
+        assert_eq!(len, *starts(&left).last().unwrap(), "{what}: what is no log is cut, durably");
         left.check_all(&log, &mut Rng::new(1)).await;
         let bytes = batch(999, &[100]);
         let appended = append_wait(&log, &bytes, Ack::Durable).await;
@@ -337,6 +339,14 @@ fn an_index_is_never_believed() {
                 sim.disk().overwrite(&index, i as u64 * 24, &entry.encode()).unwrap();
             }
         }),
+        ("times of other batches", |sim, index| {
+            let bytes = sim.disk().contents(&index).unwrap();
+            for (i, raw) in bytes.chunks_exact(24).enumerate().skip(1) {
+                let entry = IndexEntry::decode(raw.try_into().unwrap());
+                let entry = IndexEntry { base_timestamp: 1, ..entry };
+                sim.disk().overwrite(&index, i as u64 * 24, &entry.encode()).unwrap();
+            }
+        }),
         ("offsets of other batches", |sim, index| {
             let bytes = sim.disk().contents(&index).unwrap();
             for (i, raw) in bytes.chunks_exact(24).enumerate().skip(1) {
@@ -347,36 +357,44 @@ fn an_index_is_never_believed() {
         }),
     ];
     for (seed, (what, harm)) in harms.iter().enumerate() {
-        for killed in [false, true] {
+        for how in ["closed", "killed", "sealed"] {
             let sim = Sim::new(seed as u64);
-            let model = if killed {
-                let model = filled_and_killed(&sim, config.clone(), &sizes);
-                // A killed life may have stored no index yet: give the harm something to bite on.
-                sim.run(async {
-                    open(sim.platform(), config.clone()).await.close().await.unwrap();
-                });
-                model
-            } else {
-                sim.run(filled(sim.platform(), config.clone(), &sizes))
-            };
-            harm(&sim, index_file(0));
-            sim.run(async {
-                let limits = SharedLimits { cache_bytes: 0, ..SharedLimits::default() };
-                let opened = open_limited(sim.platform(), config.clone(), limits).await;
-                let (log, report) = opened.unwrap();
-                assert_eq!(report.damage, [], "{what}");
-                for offset in [0, 1, 57, 123, 199] {
-                    let got = poll(&log, From::Offset(offset), 1, 1).await.unwrap();
-                    assert_eq!(got.batches()[0].first_offset(), offset, "{what}");
-                    let time = model.batches[offset as usize].1.base_timestamp;
-                    let got = poll(&log, From::Timestamp(time), 1, 1).await.unwrap();
-                    assert_eq!(got.batches()[0].first_offset(), offset, "{what}");
+            let mut config = config.clone();
+            let sizes = if how == "sealed" { [7_000; 200] } else { sizes };
+            let model = match how {
+                "killed" => {
+                    let model = filled_and_killed(&sim, config.clone(), &sizes);
+                    // A killed life may have stored no index yet: the harm needs one.
+                    sim.run(async {
+                        open(sim.platform(), config.clone()).await.close().await.unwrap();
+                    });
+                    model
                 }
-                model.check_all(&log, &mut Rng::new(3)).await;
-                log.close().await.unwrap();
-            });
+                _ => {
+                    config.segment_bytes = 1 << 20;
+                    sim.run(filled(sim.platform(), config.clone(), &sizes))
+                }
+            };
+            assert_eq!(logs(&sim).len() > 1, how == "sealed");
+            harm(&sim, index_file(0));
+            sim.run(check_lookups(&sim, config, &model, what));
         }
     }
+}
+
+async fn check_lookups(sim: &Sim, config: LogConfig, model: &Model, what: &str) {
+    let limits = SharedLimits { cache_bytes: 0, ..SharedLimits::default() };
+    let (log, report) = open_limited(sim.platform(), config, limits).await.unwrap();
+    assert_eq!(report.damage, [], "{what}");
+    for offset in [0, 1, 57, 123, 199] {
+        let got = poll(&log, From::Offset(offset), 1, 1).await.unwrap();
+        assert_eq!(got.batches()[0].first_offset(), offset, "{what}");
+        let time = model.batches[offset as usize].1.base_timestamp;
+        let got = poll(&log, From::Timestamp(time), 1, 1).await.unwrap();
+        assert_eq!(got.batches()[0].first_offset(), offset, "{what}");
+    }
+    model.check_all(&log, &mut Rng::new(3)).await;
+    log.close().await.unwrap();
 }
 
 #[test]
@@ -435,6 +453,12 @@ fn another_partitions_bytes_are_not_a_batch_here() {
     let end = *starts(&model).last().unwrap();
     sim.disk().overwrite(log_file(0), end, &[&header[..], &bytes[256..]].concat()).unwrap();
     survives_with(&sim, &model, 2, "misdirected write");
+    // The same with nothing before it that would tell.
+    let sim = Sim::new(13);
+    let nothing = filled_and_killed(&sim, LogConfig::default(), &[]);
+    let header = corelog_format::admit(&bytes).unwrap().stamp(u64::from(PARTITION) + 1, 0, 5_000);
+    sim.disk().put(log_file(0), &[&header[..], &bytes[256..]].concat()).unwrap();
+    survives_with(&sim, &nothing, 0, "misdirected write into an empty log");
 }
 
 #[test]
