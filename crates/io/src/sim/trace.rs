@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-use super::content::Order;
+use super::versions::Order;
 use crate::IoOp;
 
 /// Events kept; older ones are forgotten (counts are not).

@@ -127,6 +127,14 @@ fn a_full_disk_takes_what_fits_and_recovers_when_space_returns() {
         assert_eq!(disk.used(), 4 * BLOCK as u64, "an open file keeps its space");
         other.close().await.expect("close");
         assert_eq!(disk.used(), BLOCK as u64);
+        // The same where a file is taken away, or others are planted, behind the program's back.
+        let open = open(disk, "/a", Open::default()).await;
+        disk.delete("/a").expect("delete");
+        disk.put("/c", &[1; BLOCK]).expect("plant");
+        drop(file);
+        assert_eq!(disk.used(), 2 * BLOCK as u64);
+        drop(open);
+        assert_eq!(disk.used(), BLOCK as u64);
     });
 }
 
