@@ -1,0 +1,150 @@
+//! Sources: heavy dependencies named only in their owners' rooms, and logic that stays above the
+//! seam to the operating system.
+
+use crate::finding::Finding;
+use crate::source::{Source, begins};
+
+/// A heavy dependency and the path prefixes of the files that may name it.
+pub(crate) struct Owner {
+    /// As Rust writes it: `io_uring`.
+    pub(crate) name: String,
+    pub(crate) rooms: Vec<String>,
+}
+
+/// A heavy dependency is named in its owner's rooms alone. Test crates and examples are left to
+/// the manifests: they see what their package declares.
+pub(crate) fn mentions(source: &Source, owners: &[Owner]) -> Vec<Finding> {
+    if source.is_test() {
+        return vec![];
+    }
+    let tokens = source.tokens();
+    let (mut findings, mut in_use) = (Vec::new(), false);
+    for (i, token) in tokens.iter().enumerate() {
+        in_use = token.text == "use" || token.text == "extern" || (in_use && token.text != ";");
+        let is_path = in_use || begins(&tokens[i + 1..], ": :");
+        let owner = owners.iter().find(|owner| is_path && owner.name == token.text);
+        let Some(owner) = owner else { continue };
+        if !owner.rooms.iter().any(|room| source.path.starts_with(room.as_str())) {
+            let what = format!("{} may be named only in {}", owner.name, owner.rooms.join(", "));
+            findings.push(Finding::new(&source.path, source.line(token.at), what));
+        }
+    }
+    findings
+}
+
+/// What the simulator could not see: storage and shard reach files, time and tasks through the
+/// traits of `corelog-io` alone.
+const BELOW_THE_SEAM: &[&str] = &[
+    "std : : fs",
+    "std : : net",
+    "std : : process",
+    "thread : : sleep",
+    "thread : : spawn",
+    "Instant : : now",
+    "SystemTime : : now",
+];
+
+/// Nothing in storage and shard, their tests apart, reaches around the seam.
+pub(crate) fn seam(source: &Source) -> Vec<Finding> {
+    let above = ["crates/storage/src/", "crates/shard/src/"];
+    if source.is_test() || !above.iter().any(|path| source.path.starts_with(path)) {
+        return vec![];
+    }
+    let shipped = source.shipped();
+    let tokens = shipped.tokens();
+    let mut findings = Vec::new();
+    for (i, token) in tokens.iter().enumerate() {
+        for pattern in BELOW_THE_SEAM.iter().filter(|pattern| begins(&tokens[i..], pattern)) {
+            let what = format!("{} goes around corelog-io: the simulator cannot see it", {
+                pattern.replace(' ', "")
+            });
+            findings.push(Finding::new(&source.path, source.line(token.at), what));
+        }
+    }
+    findings
+}
+
+/// The length of a file is not the end of its data: files are allocated ahead. Storage asks for it
+/// in one place, in recovery; everything else asks the appender.
+pub(crate) fn file_lengths(sources: &[Source]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut allowed = 1;
+    for source in sources.iter().filter(|source| source.path.starts_with("crates/storage/src/")) {
+        if source.is_test() {
+            continue;
+        }
+        let shipped = source.shipped();
+        let tokens = shipped.tokens();
+        for (i, token) in tokens.iter().enumerate() {
+            if !begins(&tokens[i..], ". len ( ) . await") && token.text != "metadata" {
+                continue;
+            }
+            if source.path.starts_with("crates/storage/src/recover") && allowed > 0 {
+                allowed -= 1;
+                continue;
+            }
+            let what = "a file's length is asked for once, in recovery: ask the appender";
+            findings.push(Finding::new(&source.path, source.line(token.at), what));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(findings: &[Finding]) -> Vec<usize> {
+        findings.iter().map(|finding| finding.line).collect()
+    }
+
+    fn mention(path: &str, text: &str) -> Vec<usize> {
+        let owners = [Owner { name: "heavy_io".into(), rooms: vec!["crates/a/src/room/".into()] }];
+        lines(&mentions(&Source::new(path, text), &owners))
+    }
+
+    #[test]
+    fn a_heavy_dependency_is_named_in_its_room_alone() {
+        let text = "use heavy_io::X;\nfn f() { heavy_io::g() }\nuse {a, heavy_io};\n\
+            extern crate heavy_io;\n";
+        assert_eq!(mention("crates/a/src/lib.rs", text), [1, 2, 3, 4]);
+        assert!(mention("crates/a/src/room/x.rs", text).is_empty());
+        assert!(mention("crates/a/tests/x.rs", text).is_empty());
+    }
+
+    #[test]
+    fn comments_strings_and_other_names_are_no_mention() {
+        let text =
+            "// heavy_io::X\nconst A: &str = \"heavy_io::X\";\nlet heavy_io = my_heavy_io::x;\n";
+        assert!(mention("crates/a/src/lib.rs", text).is_empty());
+    }
+
+    #[test]
+    fn storage_and_shard_stay_above_the_seam() {
+        let text = "use std::fs;\nfn f() { std::time::Instant::now(); }\n\
+            #[cfg(test)]\nmod tests { use std::fs; }\n";
+        let check = |path| lines(&seam(&Source::new(path, text)));
+        assert_eq!(check("crates/storage/src/a.rs"), [1, 2]);
+        assert_eq!(check("crates/shard/src/a/b.rs"), [1, 2]);
+        assert!(check("crates/engine/src/a.rs").is_empty());
+        assert!(check("crates/storage/tests/a.rs").is_empty());
+    }
+
+    #[test]
+    fn a_length_is_asked_for_once_and_in_recovery() {
+        let asks = "async fn end(f: &F) { f\n.len()\n.await }\n";
+        let tree = |paths: &[&str]| -> Vec<Source> {
+            paths.iter().map(|path| Source::new(path, asks)).collect()
+        };
+        let check = |paths: &[&str]| file_lengths(&tree(paths)).len();
+        assert_eq!(check(&["crates/storage/src/recover/scan.rs"]), 0);
+        assert_eq!(
+            check(&["crates/storage/src/recover/a.rs", "crates/storage/src/recover/b.rs"]),
+            1
+        );
+        assert_eq!(check(&["crates/storage/src/appender.rs"]), 1);
+        assert_eq!(check(&["crates/io/src/sim.rs", "crates/storage/tests/a.rs"]), 0);
+        let metadata = Source::new("crates/storage/src/read.rs", "fn f() { x.metadata()?.len() }");
+        assert_eq!(file_lengths(&[metadata]).len(), 1);
+    }
+}
