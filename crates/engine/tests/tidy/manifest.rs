@@ -110,10 +110,10 @@ pub(crate) fn dependencies(path: &str, text: &str, arrows: &Arrows) -> Vec<Findi
             if !dependency.dev && !itself && !allowed.contains(name) {
                 add(format!("{package} may not name {name}: docs/design.md, Arrows"));
             }
-        } else if let Some(owners) = arrows.owners.get(name) {
-            if !owners.iter().any(|owner| owner == host) {
-                add(format!("{name} belongs to {}, not to {package}", owners.join(", ")));
-            }
+        } else if let Some(owners) = arrows.owners.get(name)
+            && !owners.iter().any(|owner| owner == host)
+        {
+            add(format!("{name} belongs to {}, not to {package}", owners.join(", ")));
         }
     }
     findings.extend(renames(path, &manifest));

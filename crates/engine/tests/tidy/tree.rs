@@ -30,8 +30,8 @@ const WRITTEN: &[&str] = &["toml", "md", "sh", "py", "yml", "yaml"];
 
 impl Tree {
     fn load() -> Tree {
-        let mut tree = Tree::default();
-        tree.top = names(&top()).into_iter().map(|(name, _)| name).collect();
+        let top = names(&top()).into_iter().map(|(name, _)| name).collect();
+        let mut tree = Tree { top, ..Tree::default() };
         tree.folder(Path::new(""));
         tree
     }
