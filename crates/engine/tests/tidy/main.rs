@@ -141,7 +141,7 @@ fn documents_have_one_title_and_links_that_resolve() {
     }));
 }
 
-/// What may stand at the top level besides files that begin with a dot; `target` is the build's.
+/// What may stand at the top level, besides names that begin with a dot and what runs leave behind.
 const TOP: &[&str] = &[
     "Cargo.toml",
     "Cargo.lock",
@@ -152,7 +152,6 @@ const TOP: &[&str] = &[
     "crates",
     "docs",
     "scripts",
-    "target",
 ];
 
 fn strangers(names: &[String]) -> Vec<Finding> {

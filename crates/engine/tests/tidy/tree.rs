@@ -24,14 +24,13 @@ pub(crate) struct Tree {
 
 pub(crate) static TREE: LazyLock<Tree> = LazyLock::new(Tree::load);
 
-/// What the build and the fuzzer leave behind.
-const PRODUCED: &[&str] = &["target", "corpus", "artifacts", "coverage"];
+/// What people write, besides Rust and scripts.
 const WRITTEN: &[&str] = &["toml", "md", "sh", "py", "yml", "yaml"];
 
 impl Tree {
     fn load() -> Tree {
-        let top = names(&top()).into_iter().map(|(name, _)| name).collect();
-        let mut tree = Tree { top, ..Tree::default() };
+        let top = names(&top()).into_iter().map(|(name, _)| name).filter(|name| !produced(name));
+        let mut tree = Tree { top: top.collect(), ..Tree::default() };
         tree.folder(Path::new(""));
         tree
     }
@@ -40,7 +39,7 @@ impl Tree {
         for (name, is_folder) in names(&top().join(folder)) {
             let path = folder.join(&name);
             if is_folder {
-                if !PRODUCED.contains(&name.as_str()) && name != ".git" {
+                if !produced(&name) && name != ".git" {
                     self.folder(&path);
                 }
                 continue;
@@ -70,6 +69,11 @@ impl Tree {
     pub(crate) fn with_extension(&self, extension: &str) -> impl Iterator<Item = &Document> {
         self.documents.iter().filter(move |document| document.path.ends_with(extension))
     }
+}
+
+/// Whether a name is what the build, the fuzzer or a run of the bench leaves behind.
+fn produced(name: &str) -> bool {
+    ["target", "corpus", "artifacts", "coverage"].contains(&name) || name.ends_with(".tmp")
 }
 
 /// Whether a path from the top is there, whatever it is.
