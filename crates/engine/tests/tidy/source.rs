@@ -114,7 +114,6 @@ fn is_cfg_test(tokens: &[Token<'_>]) -> bool {
 }
 
 fn tokens(code: &str) -> Vec<Token<'_>> {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let (mut found, mut at) = (Vec::new(), 0);
     while let Some(first) = code[at..].chars().next() {
         let len = if is_word(first) {
@@ -136,43 +135,54 @@ enum Piece {
     Literal,
 }
 
-/// What begins at `at`, and where it ends. An unclosed comment or literal reaches to the end.
+/// What begins at `at`, and where it ends.
 fn piece(text: &str, at: usize) -> (Piece, usize) {
     let rest = &text[at..];
-    let to = |len: Option<usize>| len.map_or(text.len(), |len| at + len);
     if rest.starts_with("//") {
-        return (Piece::Comment, to(rest.find('\n')));
+        (Piece::Comment, at + rest.find('\n').unwrap_or(rest.len()))
+    } else if rest.starts_with("/*") {
+        (Piece::Comment, at + block_comment(rest))
+    } else if let Some(len) = literal(rest, text[..at].ends_with(is_word)) {
+        (Piece::Literal, at + len)
+    } else {
+        (Piece::Code, at + rest.chars().next().map_or(1, char::len_utf8))
     }
-    if rest.starts_with("/*") {
-        return (Piece::Comment, to(block_comment(rest)));
-    }
-    let in_word = text[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_');
-    let prefix =
-        if in_word { 0 } else { rest.len() - rest.trim_start_matches(['b', 'c', 'r']).len() };
-    let quoted = &rest[prefix.min(2)..];
-    let raw = rest[..prefix.min(2)].contains('r');
-    if raw && quoted.trim_start_matches('#').starts_with('"') {
-        let hashes = quoted.len() - quoted.trim_start_matches('#').len();
-        let close = format!("\"{}", "#".repeat(hashes));
-        let open = prefix.min(2) + hashes + 1;
-        return (Piece::Literal, to(rest[open..].find(&close).map(|len| open + len + close.len())));
-    }
-    if !raw && quoted.starts_with('"') {
-        return (Piece::Literal, to(closing(quoted, '"').map(|len| prefix.min(2) + len)));
-    }
-    if !raw && quoted.starts_with('\'') && is_char(quoted) {
-        return (Piece::Literal, to(closing(quoted, '\'').map(|len| prefix.min(2) + len)));
-    }
-    (Piece::Code, at + rest.chars().next().map_or(1, char::len_utf8))
 }
 
-/// Whether a quote opens a char rather than a lifetime: `'a'` and `'\n'` against `'a`.
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The length of the literal that `rest` begins with, its prefix (`b`, `c`, `r`, `br`, `cr`)
+/// included; inside of a word nothing is a prefix. One that is not closed reaches to the end.
+fn literal(rest: &str, in_word: bool) -> Option<usize> {
+    let prefix = match rest.find(|c| !matches!(c, 'b' | 'c' | 'r')) {
+        Some(len @ 1..=2) if !in_word => len,
+        _ => 0,
+    };
+    let (prefix, quoted) = rest.split_at(prefix);
+    let len = if prefix.contains('r') {
+        let inside = quoted.trim_start_matches('#').strip_prefix('"')?;
+        let open = quoted.len() - inside.len();
+        let close = format!("\"{}", "#".repeat(open - 1));
+        inside.find(&close).map(|len| open + len + close.len())
+    } else if quoted.starts_with('"') {
+        closing(quoted, '"')
+    } else if is_char(quoted) {
+        closing(quoted, '\'')
+    } else {
+        return None;
+    };
+    Some(len.map_or(rest.len(), |len| prefix.len() + len))
+}
+
+/// Whether this opens a char rather than a lifetime: `'a'` and `'\n'` against `'a`.
 fn is_char(quoted: &str) -> bool {
-    let mut chars = quoted.chars().skip(1);
-    match chars.next() {
-        Some('\\') => true,
-        Some(_) => chars.next() == Some('\''),
-        None => false,
+    let mut chars = quoted.chars();
+    match (chars.next(), chars.next()) {
+        (Some('\''), Some('\\')) => true,
+        (Some('\''), Some(_)) => chars.next() == Some('\''),
+        _ => false,
     }
 }
 
@@ -190,8 +200,8 @@ fn closing(quoted: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// The length of a block comment; Rust's nest.
-fn block_comment(rest: &str) -> Option<usize> {
+/// The length of a block comment; Rust's nest. One that is not closed reaches to the end.
+fn block_comment(rest: &str) -> usize {
     let (mut depth, mut at) = (0, 0);
     while at < rest.len() {
         let here = &rest.as_bytes()[at..];
@@ -200,13 +210,13 @@ fn block_comment(rest: &str) -> Option<usize> {
         } else if here.starts_with(b"*/") {
             (depth, at) = (depth - 1, at + 2);
             if depth == 0 {
-                return Some(at);
+                return at;
             }
         } else {
             at += 1;
         }
     }
-    None
+    rest.len()
 }
 
 fn blank(bytes: &mut [u8]) {
