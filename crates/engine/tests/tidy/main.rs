@@ -79,8 +79,9 @@ fn storage_and_shard_stay_above_the_seam() {
 }
 
 #[test]
-fn the_length_of_a_file_is_asked_for_in_recovery_alone() {
-    none(owners::file_lengths(&TREE.sources));
+fn the_length_of_a_file_is_asked_for_in_few_places() {
+    let rooms: Vec<_> = design("File lengths").into_iter().map(|(room, _)| room).collect();
+    every_source(|source| owners::file_lengths(source, &rooms));
 }
 
 #[test]

@@ -65,29 +65,22 @@ pub(crate) fn seam(source: &Source) -> Vec<Finding> {
 }
 
 /// The length of a file is not the end of its data: files are allocated ahead. Storage asks for it
-/// in one place, in recovery; everything else asks the appender.
-pub(crate) fn file_lengths(sources: &[Source]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut allowed = 1;
-    for source in sources.iter().filter(|source| source.path.starts_with("crates/storage/src/")) {
-        if source.is_test() {
-            continue;
-        }
-        let shipped = source.shipped();
-        let tokens = shipped.tokens();
-        for (i, token) in tokens.iter().enumerate() {
-            if !begins(&tokens[i..], ". len ( ) . await") && token.text != "metadata" {
-                continue;
-            }
-            if source.path.starts_with("crates/storage/src/recover") && allowed > 0 {
-                allowed -= 1;
-                continue;
-            }
-            let what = "a file's length is asked for once, in recovery: ask the appender";
-            findings.push(Finding::new(&source.path, source.line(token.at), what));
-        }
+/// in the folders of `rooms` as it needs, in the files of `rooms` once, and nowhere else; everyone
+/// else asks the appender.
+pub(crate) fn file_lengths(source: &Source, rooms: &[String]) -> Vec<Finding> {
+    let path = source.path.as_str();
+    let in_folder = rooms.iter().any(|room| room.ends_with('/') && path.starts_with(room.as_str()));
+    if source.is_test() || !path.starts_with("crates/storage/src/") || in_folder {
+        return vec![];
     }
-    findings
+    let allowed = rooms.iter().filter(|room| *room == path).count();
+    let shipped = source.shipped();
+    let tokens = shipped.tokens();
+    let asks = tokens.iter().enumerate().filter(|(i, token)| {
+        begins(&tokens[*i..], ". len ( ) . await") || token.text == "metadata"
+    });
+    let what = "a file's length says nothing about its data: docs/design.md, File lengths";
+    asks.skip(allowed).map(|(_, token)| Finding::new(path, source.line(token.at), what)).collect()
 }
 
 #[cfg(test)]
@@ -131,20 +124,18 @@ mod tests {
     }
 
     #[test]
-    fn a_length_is_asked_for_once_and_in_recovery() {
-        let asks = "async fn end(f: &F) { f\n.len()\n.await }\n";
-        let tree = |paths: &[&str]| -> Vec<Source> {
-            paths.iter().map(|path| Source::new(path, asks)).collect()
+    fn a_length_is_asked_for_in_few_places() {
+        let rooms = ["crates/storage/src/recover/", "crates/storage/src/roll.rs"].map(String::from);
+        let ask = "async fn end(f: &F) { f\n.len()\n.await }\n";
+        let check = |path: &str, text: &str| {
+            file_lengths(&Source::new(&format!("crates/storage/{path}"), text), &rooms).len()
         };
-        let check = |paths: &[&str]| file_lengths(&tree(paths)).len();
-        assert_eq!(check(&["crates/storage/src/recover/scan.rs"]), 0);
-        assert_eq!(
-            check(&["crates/storage/src/recover/a.rs", "crates/storage/src/recover/b.rs"]),
-            1
-        );
-        assert_eq!(check(&["crates/storage/src/appender.rs"]), 1);
-        assert_eq!(check(&["crates/io/src/sim.rs", "crates/storage/tests/a.rs"]), 0);
-        let metadata = Source::new("crates/storage/src/read.rs", "fn f() { x.metadata()?.len() }");
-        assert_eq!(file_lengths(&[metadata]).len(), 1);
+        assert_eq!(check("src/recover/scan.rs", &ask.repeat(3)), 0);
+        assert_eq!(check("src/roll.rs", ask), 0);
+        assert_eq!(check("src/roll.rs", &ask.repeat(3)), 2);
+        assert_eq!(check("src/appender.rs", ask), 1);
+        assert_eq!(check("src/read.rs", "fn f() { x.metadata()?.len() }"), 1);
+        assert_eq!(check("tests/a.rs", ask), 0);
+        assert_eq!(check("src/read.rs", "fn f() { vec.len() }"), 0);
     }
 }
