@@ -24,6 +24,14 @@ pub(crate) struct Segment {
     pub(crate) links: Links,
 }
 
+impl Segment {
+    /// Whether `failure` says that this file, which was there when its directory was listed, is
+    /// gone. One that was named by the user was never listed: there it is an error.
+    pub(crate) fn vanished(&self, failure: &Failure) -> bool {
+        self.links == Links::Refuse && failure.is_not_found()
+    }
+}
+
 /// Segment files of one directory, by first offset.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Partition {
@@ -54,6 +62,9 @@ const LEVELS: [&str; 3] = ["streams", "topics", "partitions"];
 /// Files beside the segments of a partition that are known, so that nobody is told about them.
 const KNOWN_IN_PARTITION: [&str; 5] =
     ["manifest", "offsets", "superblock.a", "superblock.b", "purge.gen"];
+
+/// Files that make a directory without segments a partition or a data directory all the same.
+const OURS_THOUGH_EMPTY: [&str; 4] = ["manifest", "offsets", "LOCK", "catalog.redb"];
 
 /// Finds the segments behind `paths`.
 pub(crate) fn discover(paths: &[PathBuf]) -> Found {
@@ -108,24 +119,21 @@ impl Found {
 
     /// A directory that was named: any level of a data directory, or any place with segments.
     fn directory(&mut self, dir: &Path) -> Result<(), Failure> {
-        let before = self.partitions.len();
-        let level = match LEVELS.iter().find(|level| dir.join(level).is_dir()) {
-            Some(level) => self.numbered(&dir.join(level)),
-            None if LEVELS.iter().any(|level| dir.file_name() == Some(OsStr::new(level))) => {
-                self.numbered(dir)
-            }
-            None => self.partition(dir).and_then(|()| {
-                let empty = self.partitions.last().is_none_or(|p| p.segments.is_empty());
-                if empty && !dir.join("manifest").exists() && !dir.join("offsets").exists() {
-                    self.partitions.truncate(before);
-                    let why = "no segment files here (20 digits and .log), and no streams, topics \
-                               or partitions";
-                    return Err(Failure::not_ours(dir, why));
-                }
-                Ok(())
-            }),
-        };
-        level
+        if let Some(level) = LEVELS.iter().find(|level| dir.join(level).is_dir()) {
+            return self.numbered(&dir.join(level));
+        }
+        if LEVELS.iter().any(|level| dir.file_name() == Some(OsStr::new(level))) {
+            return self.numbered(dir);
+        }
+        self.partition(dir)?;
+        let empty = self.partitions.last().is_none_or(|found| found.segments.is_empty());
+        if empty && !OURS_THOUGH_EMPTY.iter().any(|known| dir.join(known).exists()) {
+            self.partitions.pop();
+            let why = "no segment files here (20 digits and .log), and no streams, topics or \
+                       partitions";
+            return Err(Failure::not_ours(dir, why));
+        }
+        Ok(())
     }
 
     /// A `streams`, `topics` or `partitions` directory: its numbered children, in order of number.

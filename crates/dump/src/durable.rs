@@ -18,16 +18,21 @@ pub(crate) struct Durable {
 #[derive(Debug)]
 pub(crate) enum Doubt {
     /// Damaged in both slots: recovery treats the partition like one that has none.
-    Damaged,
-    /// Of a version that this program does not know; whatever else it says may be wrong.
-    UnknownVersion(u64),
+    Damaged(String),
+    /// Of a version that this program does not know; the segments may be newer as well.
+    UnknownVersion(String),
 }
 
 impl Durable {
+    /// Nothing is known to be durable.
+    pub(crate) fn nothing() -> Durable {
+        Durable { manifest: None }
+    }
+
     /// Reads `{dir}/manifest`. Read it before the segments: the mark only moves forward, so a live
     /// partition's files are never shorter than a mark that was read first.
     pub(crate) fn read(dir: &Path) -> Result<(Durable, Option<Doubt>), Failure> {
-        let none = Durable { manifest: None };
+        let none = Durable::nothing();
         // Never mapped: an engine rewrites the slots in place.
         let access = Access { map: false };
         let mut source = match Source::open(&dir.join("manifest"), Links::Refuse, access) {
@@ -42,10 +47,10 @@ impl Durable {
         Ok(match Manifest::pick(slot_a, slot_b) {
             Ok(Some((manifest, _))) => (Durable { manifest: Some(manifest) }, None),
             Ok(None) => (none, None),
-            Err(SlotError::UnknownVersion { found, .. }) => {
-                (none, Some(Doubt::UnknownVersion(u64::from(found))))
+            Err(why @ SlotError::UnknownVersion { .. }) => {
+                (none, Some(Doubt::UnknownVersion(why.to_string())))
             }
-            Err(_) => (none, Some(Doubt::Damaged)),
+            Err(why) => (none, Some(Doubt::Damaged(why.to_string()))),
         })
     }
 

@@ -32,7 +32,9 @@ pub(crate) enum Failure {
         /// Where a read found its end.
         ends: u64,
     },
-    /// Standard output (or input) broke. A closed pipe is success and ends the process quietly.
+    /// Standard input cannot be read.
+    Input(io::Error),
+    /// Standard output broke. A closed pipe is success and ends the process quietly.
     Stream(io::Error),
 }
 
@@ -74,6 +76,7 @@ impl fmt::Display for Failure {
                  have cut it, run the command again",
                 Shown(path)
             ),
+            Failure::Input(source) => write!(f, "cannot read standard input: {source}"),
             Failure::Stream(source) => write!(f, "cannot write the output: {source}"),
         }
     }
@@ -82,7 +85,9 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Failure::Io { source, .. } | Failure::Stream(source) => Some(source),
+            Failure::Io { source, .. } | Failure::Input(source) | Failure::Stream(source) => {
+                Some(source)
+            }
             Failure::NotOurs { .. } | Failure::Shrank { .. } => None,
         }
     }

@@ -131,11 +131,11 @@ fn plain(object: &mut Object<'_>, value: &impl Display) -> io::Result<()> {
 }
 
 /// The user headers of a stored message as a list. Nothing is left out: a key of another kind is
-/// an object like a value, and where the structure breaks the rest stands as
-/// `{"error": .., "rest": hex}`.
-pub(crate) fn stored_headers(out: Out<'_>, block: &[u8]) -> io::Result<()> {
+/// an object like a value, and where the structure breaks the whole block
+/// stands as `{"error": .., "block": hex}`.
+pub(crate) fn stored_headers(out: Out<'_>, headers: UserHeaders<'_>) -> io::Result<()> {
     let mut list = List::begin(out)?;
-    for pair in UserHeaders::untyped_block(block) {
+    for pair in headers.untyped() {
         match pair {
             Ok((HeaderValue::String(key), value)) => header(list.item()?, key, &value)?,
             Ok((key, value)) => {
@@ -149,7 +149,7 @@ pub(crate) fn stored_headers(out: Out<'_>, block: &[u8]) -> io::Result<()> {
             Err(error) => {
                 let mut object = Object::begin(list.item()?)?;
                 object.decimal("error", error)?;
-                object.hex("block", block)?;
+                object.hex("block", headers.bytes())?;
                 object.end()?;
             }
         }
@@ -191,11 +191,11 @@ pub(crate) fn origin(header: &BatchHeader, frame: &Frame<'_>) -> u64 {
 }
 
 /// A block of user headers for people: `key=value key=value`, text quoted and escaped.
-pub(crate) struct HumanHeaders<'a>(pub(crate) &'a [u8]);
+pub(crate) struct HumanHeaders<'a>(pub(crate) UserHeaders<'a>);
 
 impl Display for HumanHeaders<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, pair) in UserHeaders::untyped_block(self.0).enumerate() {
+        for (index, pair) in self.0.untyped().enumerate() {
             if index > 0 {
                 f.write_str(" ")?;
             }

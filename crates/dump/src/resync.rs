@@ -1,6 +1,6 @@
 //! Behind damage: where does the next batch begin that still verifies? Bounded work on any bytes.
 
-use corelog_format::{Batch, BATCH_BYTES_MAX, BATCH_HEADER_LEN, BatchHeader, UnverifiedBatch};
+use corelog_format::{BATCH_BYTES_MAX, BATCH_HEADER_LEN, Batch, BatchHeader, UnverifiedBatch};
 
 use crate::failure::Failure;
 use crate::source::Source;
@@ -137,9 +137,9 @@ fn batch_at_front<'a>(window: &'a [u8], header: &BatchHeader) -> Result<Batch<'a
     let bytes = window.get(..length).ok_or(0_u64)?;
     // The batch checksum stands in the header but is found wrong only after everything else.
     let whole = header.batch_length;
-    UnverifiedBatch::new(bytes).and_then(UnverifiedBatch::verify_stored).map_err(|e| {
-        if e.field == "batch_checksum" { whole } else { e.at }
-    })
+    UnverifiedBatch::new(bytes)
+        .and_then(UnverifiedBatch::verify_stored)
+        .map_err(|e| if e.field == "batch_checksum" { whole } else { e.at })
 }
 
 /// The first position in `window` at which a whole batch header could stand.

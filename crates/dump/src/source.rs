@@ -90,11 +90,6 @@ impl Source {
         self.len
     }
 
-    /// The path it was opened by.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Whether a process holds the file, so that its tail may be in motion.
     pub(crate) fn is_live(&self) -> bool {
         self.held == Held::Yes
@@ -223,8 +218,7 @@ mod tests {
         let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7 + i / 251) as u8).collect();
         let file = Temporary::with("windows", &bytes);
         for map in [true, false] {
-            let mut source =
-                Source::open(&file.0, Links::Refuse, Access { map }).expect("opened");
+            let mut source = Source::open(&file.0, Links::Refuse, Access { map }).expect("opened");
             assert_eq!(source.len(), bytes.len() as u64);
             // Forwards by little, forwards over the step, backwards, longer than a step, the end.
             for (at, len) in [

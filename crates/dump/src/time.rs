@@ -62,7 +62,8 @@ mod tests {
     /// Every day of 800 years follows from the day before it by the rules of the calendar.
     #[test]
     fn each_day_follows_its_predecessor() {
-        let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
+        let leap =
+            |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
         let (mut year, mut month, mut day) = (1970, 1, 1);
         for days in 0..2 * DAYS_PER_ERA {
             assert_eq!(civil(days), (year, month, day), "day {days}");

@@ -1,9 +1,7 @@
 //! The one walk over a segment: batch after batch as corelog-format's scan finds them, past damage
 //! to what is still readable. Decides what the damage means; knows no bytes itself.
 
-use corelog_format::{
-    BATCH_HEADER_LEN, Batch, Expect, Findings, FormatError, Scan, Step,
-};
+use corelog_format::{BATCH_HEADER_LEN, Batch, Expect, Findings, FormatError, Scan, Step};
 
 use crate::failure::Failure;
 use crate::resync::{self, Anchor, Budget, Next};
@@ -40,8 +38,6 @@ pub(crate) enum Event<'a> {
         offset: Option<u64>,
         /// Which rule is broken; its position is the file's.
         why: FormatError,
-        /// Whether the manifest says that these bytes were durable.
-        durable: bool,
     },
 }
 
@@ -218,7 +214,7 @@ fn run(
         };
         place.damage(durable);
         let offset = place.anchor.map(|a| a.next_offset).or(known.first_offset);
-        on(Event::Damage { at, offset, why, durable })?;
+        on(Event::Damage { at, offset, why })?;
         return Ok(Ran::Broken { at });
     }
 }
