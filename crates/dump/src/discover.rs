@@ -125,10 +125,13 @@ impl Found {
         if LEVELS.iter().any(|level| dir.file_name() == Some(OsStr::new(level))) {
             return self.numbered(dir);
         }
+        let ignored = self.ignored.len();
         self.partition(dir)?;
         let empty = self.partitions.last().is_none_or(|found| found.segments.is_empty());
         if empty && !OURS_THOUGH_EMPTY.iter().any(|known| dir.join(known).exists()) {
+            // Some other directory: what else is in it is no news.
             self.partitions.pop();
+            self.ignored.truncate(ignored);
             let why = "no segment files here (20 digits and .log), and no streams, topics or \
                        partitions";
             return Err(Failure::not_ours(dir, why));
