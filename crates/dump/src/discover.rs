@@ -63,8 +63,8 @@ const LEVELS: [&str; 3] = ["streams", "topics", "partitions"];
 const KNOWN_IN_PARTITION: [&str; 5] =
     ["manifest", "offsets", "superblock.a", "superblock.b", "purge.gen"];
 
-/// Files that make a directory without segments a partition or a data directory all the same.
-const OURS_THOUGH_EMPTY: [&str; 4] = ["manifest", "offsets", "LOCK", "catalog.redb"];
+/// Files of a data directory in which nothing was stored yet.
+const KNOWN_IN_DATA: [&str; 2] = ["LOCK", "catalog.redb"];
 
 /// Finds the segments behind `paths`.
 pub(crate) fn discover(paths: &[PathBuf]) -> Found {
@@ -125,10 +125,14 @@ impl Found {
         if LEVELS.iter().any(|level| dir.file_name() == Some(OsStr::new(level))) {
             return self.numbered(dir);
         }
+        let has = |names: &[&str]| names.iter().any(|name| dir.join(name).exists());
+        if has(&KNOWN_IN_DATA) {
+            return Ok(());
+        }
         let ignored = self.ignored.len();
         self.partition(dir)?;
         let empty = self.partitions.last().is_none_or(|found| found.segments.is_empty());
-        if empty && !OURS_THOUGH_EMPTY.iter().any(|known| dir.join(known).exists()) {
+        if empty && !has(&KNOWN_IN_PARTITION) {
             // Some other directory: what else is in it is no news.
             self.partitions.pop();
             self.ignored.truncate(ignored);

@@ -4,7 +4,6 @@
 use corelog_format::{BATCH_HEADER_LEN, BatchHeader, FormatError, FormatErrorKind};
 
 use crate::failure::Failure;
-use crate::resync::first_nonzero;
 use crate::source::Source;
 
 /// Where the headers end, and why.
@@ -30,7 +29,7 @@ pub(crate) fn each_header(
                 at += header.batch_length;
             }
             Err(why) => {
-                let broken = (!zeros_to_end(source, at)?).then(|| why.inside(at));
+                let broken = (!source.zeros_to_end(at)?).then(|| why.inside(at));
                 return Ok(Hopped { end: at, broken });
             }
         }
@@ -46,19 +45,4 @@ fn whole_batch(window: &[u8], left: u64) -> Result<BatchHeader, FormatError> {
         return Err(FormatError::new(0, "batch", kind));
     }
     Ok(header)
-}
-
-/// Whether only zeros are left from `at` on.
-fn zeros_to_end(source: &mut Source, mut at: u64) -> Result<bool, Failure> {
-    loop {
-        at = source.next_data(at);
-        let window = source.window(at, 1)?;
-        if window.is_empty() {
-            return Ok(true);
-        }
-        if first_nonzero(window).is_some() {
-            return Ok(false);
-        }
-        at += window.len() as u64;
-    }
 }

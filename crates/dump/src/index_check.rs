@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use corelog_format::{BatchHeader, INDEX_ENTRY_LEN, IndexEntry};
 
 use crate::failure::Failure;
-use crate::resync::is_zero;
-use crate::source::{Access, Links, Source};
+use crate::source::{Access, Links, Source, first_nonzero};
 
 const ENTRY: u64 = INDEX_ENTRY_LEN as u64;
 
@@ -71,19 +70,40 @@ impl IndexCheck {
         self.batches += 1;
         self.next_offset = header.end_offset().unwrap_or(u64::MAX);
         let damaged_from = self.damaged_from.take();
+        let mut named = false;
         while let Some(entry) = self.entry() {
             if entry.position > at {
-                break;
+                return;
             }
-            let in_damage = damaged_from.is_some_and(|from| from <= entry.position);
-            let true_here = entry.position == at
+            let is_this = entry.position == at
                 && entry.base_offset == header.base_offset
                 && entry.base_timestamp == header.base_timestamp;
-            let unknown = in_damage && entry.position < at;
-            if !true_here && !unknown {
-                self.state = IndexState::Bad;
+            let in_damage =
+                entry.position < at && damaged_from.is_some_and(|from| from <= entry.position);
+            // Each batch once: an entry that stands twice was written by mistake.
+            if !(is_this && !named || in_damage) {
+                self.state = self.contradicted(&entry);
+                return;
             }
+            named |= is_this;
             self.next += ENTRY;
+        }
+    }
+
+    /// The state of an index whose next entry is not true: zeros up to the end are padding that
+    /// nobody filled in, anything else is a lie.
+    fn contradicted(&mut self, entry: &IndexEntry) -> IndexState {
+        let Some(source) = &mut self.source else { return self.state };
+        if first_nonzero(&entry.encode()).is_some() {
+            return IndexState::Bad;
+        }
+        match source.zeros_to_end(self.next) {
+            Ok(true) => IndexState::Stale,
+            Ok(false) => IndexState::Bad,
+            Err(failure) => {
+                self.unreadable = Some(failure);
+                IndexState::Bad
+            }
         }
     }
 
@@ -95,28 +115,21 @@ impl IndexCheck {
     /// The state, now that the log's readable part is known to end at `end`; with it, why the
     /// index could not be read, if that is so.
     pub(crate) fn finish(mut self, end: u64) -> (IndexState, Option<Failure>) {
-        let rest = self.entry();
-        let state = match (&self.source, self.state) {
-            (Some(source), IndexState::Ok) => self.judge(source.len(), rest, end),
-            (_, known) => known,
-        };
-        (state, self.unreadable)
-    }
-
-    /// The state of an index whose entries were all true up to `rest`, the first behind the log.
-    fn judge(&self, len: u64, rest: Option<IndexEntry>, end: u64) -> IndexState {
-        match rest {
-            // Empty beside batches: it helps nobody. Empty beside an empty log: as it should be.
-            None if len < ENTRY && (len > 0 || self.batches > 0) => IndexState::Stale,
-            None if len.is_multiple_of(ENTRY) => IndexState::Ok,
-            None => IndexState::Stale,
-            Some(entry) if is_zero(&entry.encode()) => IndexState::Stale,
-            // Ahead of the log, as a crash leaves it, if both its fields say so.
-            Some(entry) if entry.position >= end && entry.base_offset >= self.next_offset => {
-                IndexState::Stale
-            }
-            Some(_) => IndexState::Bad,
+        if let (Some(len), IndexState::Ok) = (self.source.as_ref().map(Source::len), self.state) {
+            self.state = match self.entry() {
+                // Ahead of the log, as a crash leaves it, if both its fields say so.
+                Some(e) if e.position >= end && e.base_offset >= self.next_offset => {
+                    IndexState::Stale
+                }
+                Some(entry) => self.contradicted(&entry),
+                // Empty beside batches it helps nobody; beside an empty log it is as it should be.
+                None if len < ENTRY && (len > 0 || self.batches > 0) => IndexState::Stale,
+                None if !len.is_multiple_of(ENTRY) => IndexState::Stale,
+                // Reading the entry may just have failed.
+                None => self.state,
+            };
         }
+        (self.state, self.unreadable)
     }
 
     /// The next entry, while there is one and comparing makes sense.

@@ -1,9 +1,11 @@
 //! Behind damage: where does the next batch begin that still verifies? Bounded work on any bytes.
 
-use corelog_format::{BATCH_BYTES_MAX, BATCH_HEADER_LEN, Batch, BatchHeader, UnverifiedBatch};
+use corelog_format::{
+    BATCH_BYTES_MAX, BATCH_HEADER_LEN, BatchHeader, Expect, FormatErrorKind, Scan, Step,
+};
 
 use crate::failure::Failure;
-use crate::source::Source;
+use crate::source::{Source, first_nonzero};
 
 const HEADER: u64 = BATCH_HEADER_LEN as u64;
 
@@ -48,18 +50,22 @@ impl Budget {
 /// Looks for the first batch at or after `from` that verifies and goes on from `anchor` (any that
 /// verifies, where nothing came before).
 ///
-/// First where the damaged batch itself says that it ends, if its header is whole: a payload may
-/// hold batches of its own (a mirror's), and those are not what we look for. Then byte by byte.
+/// First at `from` itself: what stands there may be whole and merely not what was expected. Then
+/// where the damaged batch says that it ends, if its header is whole: a payload may hold batches
+/// of its own (a mirror's), and those are not what we look for. Then byte by byte.
 pub(crate) fn find(
     source: &mut Source,
     from: u64,
     anchor: Option<Anchor>,
     budget: &mut Budget,
 ) -> Result<Next, Failure> {
+    if verifies(source, from, anchor, budget)?.is_some() {
+        return Ok(Next::At(from));
+    }
     if let Some(next) = behind_damaged(source, from, anchor, budget)? {
         return Ok(Next::At(next));
     }
-    let mut at = from;
+    let mut at = from.saturating_add(1);
     loop {
         at = source.next_data(at);
         if source.len().saturating_sub(at) < HEADER {
@@ -92,7 +98,6 @@ fn behind_damaged(
     let Ok(damaged) = BatchHeader::parse(source.window(from, HEADER)?) else {
         return Ok(None);
     };
-    // The damaged batch may verify and merely stand in the wrong place; the search will tell.
     if anchor.is_some_and(|a| a.next_offset != damaged.base_offset) {
         return Ok(None);
     }
@@ -119,27 +124,27 @@ fn verifies(
     if !goes_on || source.len() - at < header.batch_length {
         return Ok(None);
     }
-    let read_before = source.bytes_read();
+    let (len, read_before) = (source.len(), source.bytes_read());
+    // The scan decides, as it will when the walk goes on from here.
+    let place = Expect {
+        partition_id: Some(header.partition_id),
+        next_offset: Some(header.base_offset),
+        after_timestamp: None,
+        time_may_go_back: true,
+    };
     let window = source.window(at, header.batch_length)?;
-    let batch = batch_at_front(window, &header);
-    let looked_at = match batch {
-        Ok(_) => return Ok(Some(header)),
-        Err(at) => at,
+    let looked_at = match Scan::new(at, len, 0, place).next(window) {
+        Step::Batch { .. } => return Ok(Some(header)),
+        // A checksum is found wrong only after all that it covers; what the frame before it took
+        // is not known here, so the whole batch is charged.
+        Step::Torn { why, .. } if !matches!(why.kind, FormatErrorKind::Checksum { .. }) => {
+            why.at.saturating_sub(at)
+        }
+        _ => header.batch_length,
     };
     let cost = looked_at.max(source.bytes_read() - read_before).max(HEADER);
     budget.left = budget.left.saturating_sub(cost);
     Ok(None)
-}
-
-/// The verified batch at the front of `window`, or how far into it the check got.
-fn batch_at_front<'a>(window: &'a [u8], header: &BatchHeader) -> Result<Batch<'a>, u64> {
-    let length = header.batch_length as usize;
-    let bytes = window.get(..length).ok_or(0_u64)?;
-    // The batch checksum stands in the header but is found wrong only after everything else.
-    let whole = header.batch_length;
-    UnverifiedBatch::new(bytes)
-        .and_then(UnverifiedBatch::verify_stored)
-        .map_err(|e| if e.field == "batch_checksum" { whole } else { e.at })
 }
 
 /// The first position in `window` at which a whole batch header could stand.
@@ -151,7 +156,7 @@ fn candidate(window: &[u8]) -> Option<usize> {
         }
         // No header is all zeros. In a run of them the next one that is not ends where the run
         // does, so a gibibyte of zeros costs one pass, not 256.
-        at += match header[0] == 0 && is_zero(header) {
+        at += match header[0] == 0 && first_nonzero(header).is_none() {
             false => 1,
             true => match first_nonzero(&window[at + BATCH_HEADER_LEN..]) {
                 Some(zeros) => zeros + 1,
@@ -160,35 +165,4 @@ fn candidate(window: &[u8]) -> Option<usize> {
         };
     }
     None
-}
-
-/// Whether all bytes are zero.
-pub(crate) fn is_zero(bytes: &[u8]) -> bool {
-    first_nonzero(bytes).is_none()
-}
-
-/// Index of the first byte that is not zero.
-pub(crate) fn first_nonzero(bytes: &[u8]) -> Option<usize> {
-    // Whole chunks first: folding 64 bytes compiles to a few vector instructions.
-    let chunk = bytes.chunks_exact(64).take_while(|c| c.iter().fold(0, |a, b| a | b) == 0).count();
-    let start = chunk * 64;
-    bytes[start..].iter().position(|b| *b != 0).map(|i| start + i)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_byte_that_is_not_zero() {
-        for len in [0, 1, 63, 64, 65, 1000] {
-            let mut bytes = vec![0; len];
-            assert_eq!(first_nonzero(&bytes), None);
-            for at in 0..len {
-                bytes[at] = 1;
-                assert_eq!(first_nonzero(&bytes), Some(at), "{len}");
-                bytes[at] = 0;
-            }
-        }
-    }
 }

@@ -131,6 +131,29 @@ impl Source {
             Err(_) => at,
         }
     }
+
+    /// Whether only zeros are left from `at` on. Holes are not read.
+    pub(crate) fn zeros_to_end(&mut self, mut at: u64) -> Result<bool, Failure> {
+        loop {
+            at = self.next_data(at);
+            let window = self.window(at, 1)?;
+            if window.is_empty() {
+                return Ok(true);
+            }
+            if first_nonzero(window).is_some() {
+                return Ok(false);
+            }
+            at += window.len() as u64;
+        }
+    }
+}
+
+/// Index of the first byte that is not zero.
+pub(crate) fn first_nonzero(bytes: &[u8]) -> Option<usize> {
+    // Whole chunks first: folding 64 bytes compiles to a few vector instructions.
+    let chunk = bytes.chunks_exact(64).take_while(|c| c.iter().fold(0, |a, b| a | b) == 0).count();
+    let start = chunk * 64;
+    bytes[start..].iter().position(|b| *b != 0).map(|i| start + i)
 }
 
 impl Reader {
@@ -279,5 +302,18 @@ mod tests {
         // A file system without SEEK_DATA says that there may be data: allowed, only slower.
         let next = source.next_data(1 << 20);
         assert!(next == len || next == 1 << 20, "{next}");
+    }
+
+    #[test]
+    fn the_first_byte_that_is_not_zero() {
+        for len in [0, 1, 63, 64, 65, 1000] {
+            let mut bytes = vec![0; len];
+            assert_eq!(first_nonzero(&bytes), None);
+            for at in 0..len {
+                bytes[at] = 1;
+                assert_eq!(first_nonzero(&bytes), Some(at), "{len}");
+                bytes[at] = 0;
+            }
+        }
     }
 }

@@ -83,15 +83,18 @@ pub(crate) fn walk(
 ) -> Result<Walked, Failure> {
     let mut budget = Budget::of_file(source.len());
     let mut place = Place::first(known);
-    let mut from = 0;
+    let mut resumed_at = None;
     loop {
+        let from = resumed_at.unwrap_or(0);
         let broken = match run(source, known, from, &mut place, on)? {
             Ran::Stopped => return Ok(place.walked(0, None)),
             Ran::ToEnd { end } => return Ok(place.walked(source.len() - end, None)),
             Ran::Broken { at } => at,
         };
-        match resync::find(source, broken, place.anchor, &mut budget)? {
-            Next::At(next) => from = next,
+        // Never twice from one place: a file that changes under us must not keep us for ever.
+        let search_from = if resumed_at == Some(broken) { broken + 1 } else { broken };
+        match resync::find(source, search_from, place.anchor, &mut budget)? {
+            Next::At(next) => resumed_at = Some(next),
             Next::None => return Ok(place.walked(0, None)),
             Next::GaveUp(at) => return Ok(place.walked(0, Some(at))),
         }

@@ -113,11 +113,7 @@ fn values_that_json_or_their_kind_cannot_hold() {
     header("nan", HeaderValue::Float64(f64::NAN), float64("NaN".into()));
     header("inf", HeaderValue::Float64(f64::INFINITY), float64("Infinity".into()));
     header("-inf", HeaderValue::Float64(f64::NEG_INFINITY), float64("-Infinity".into()));
-    header(
-        "nan32",
-        HeaderValue::Float32(f32::NAN),
-        json!({"kind": "float32", "value": "NaN"}),
-    );
+    header("nan32", HeaderValue::Float32(f32::NAN), json!({"kind": "float32", "value": "NaN"}));
     // A float32 prints the value that it holds, which is not 0.1.
     let tenth = json!({"kind": "float32", "value": 0.10000000149011612});
     header("tenth", HeaderValue::Float32(0.1), tenth);

@@ -146,7 +146,8 @@ impl Segment {
             batches: Vec::new(),
             index: Vec::new(),
             next_offset: first_offset,
-            last_timestamp: 1_700_000_000_000_000 + first_offset,
+            // Segments of one partition are made in order of offset: their times ascend as well.
+            last_timestamp: 1_700_000_000_000_000 + first_offset % (1 << 40),
         };
         for count in batches {
             let payloads: Vec<Vec<u8>> = (0..*count).map(|i| payload(i, *count)).collect();
@@ -211,11 +212,8 @@ pub(crate) fn batch(
         builder.push(message).expect("a message that fits");
     }
     let mut bytes = builder.finish().expect("a batch");
-    let header = admit(&bytes).expect("our own batch").stamp(
-        partition_id,
-        base_offset,
-        base_timestamp,
-    );
+    let header =
+        admit(&bytes).expect("our own batch").stamp(partition_id, base_offset, base_timestamp);
     bytes[..header.len()].copy_from_slice(&header);
     bytes
 }
