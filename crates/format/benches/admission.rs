@@ -75,8 +75,8 @@ fn cases<'a>(batches: &[&'a Vec<u8>]) -> Vec<Case<'a>> {
         ("verify_stored", Box::new(|bytes| check(bytes, UnverifiedBatch::verify_stored))),
         ("verify_layout", Box::new(|bytes| check(bytes, UnverifiedBatch::verify_layout))),
     ];
-    // One turn for all cases: each call gets the batch that was touched longest ago, so that no case
-    // finds in the cache what the one before it has read.
+    // One turn for all cases: each call gets the batch that was touched longest ago, so that no
+    // case finds in the cache what the one before it has read.
     let turn = Rc::new(Cell::new(0));
     let bytes = batches[0].len();
     works
