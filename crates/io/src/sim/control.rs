@@ -82,7 +82,7 @@ impl SimDisk {
         self.inner.state.borrow_mut().limits.delay_us = delay.into_inner();
     }
 
-    /// Buffers of [`Disk::alloc`]: set its limit to make `alloc` answer `None`.
+    /// Buffers of [`Disk::alloc`](crate::Disk::alloc): set its limit to make `alloc` answer `None`.
     pub fn buffers(&self) -> &BufPool {
         &self.inner.buffers
     }

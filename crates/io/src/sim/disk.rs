@@ -98,21 +98,16 @@ impl Disk for SimDisk {
 
     async fn list(&self, dir: &Path) -> Result<Vec<(OsString, bool)>, IoError> {
         let path = dir.to_path_buf();
-        let mut names = self
-            .whole(Request::on_path(IoOp::List, dir), move |state, _| {
-                let dir = state.tree.find_dir(&path)?;
-                state.tree.list(dir).map(|names| (names, state.rng.fork()))
-            })
-            .await
-            .map(|(mut names, mut rng)| {
-                // In no order: whoever needs one must sort.
-                for last in (1..names.len()).rev() {
-                    names.swap(last, rng.index(last + 1));
-                }
-                names
-            })?;
-        names.shrink_to_fit();
-        Ok(names)
+        self.whole(Request::on_path(IoOp::List, dir), move |state, _| {
+            let dir = state.tree.find_dir(&path)?;
+            let mut names = state.tree.list(dir)?;
+            // In no order: whoever needs one must sort.
+            for last in (1..names.len()).rev() {
+                names.swap(last, state.rng.index(last + 1));
+            }
+            Ok(names)
+        })
+        .await
     }
 
     async fn create_dir(&self, dir: &Path) -> Result<(), IoError> {

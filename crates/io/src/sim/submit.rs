@@ -94,7 +94,7 @@ impl SimDisk {
         let id = state.new_id();
         let begun = state.tick();
         let dsync = request.handle.is_some_and(|h| state.handles[&h].dsync);
-        let place = (request.at.unwrap_or(0), request.len);
+        let place = (request.at, request.len);
         let traced = state.trace.begin(request.op, request.path, request.to, place, dsync, begun);
         let Met { verdict, stalled_by, delay_us } = self.meet_faults(state, request);
         prepare(state, id);
@@ -161,12 +161,10 @@ impl SimDisk {
 
     pub(super) fn resume(&self, lifted: impl Fn(FaultId) -> bool) {
         let mut state = self.inner.state.borrow_mut();
-        let mut freed = Vec::new();
         for (id, op) in &mut state.ops {
             op.stalled_by.retain(|by| !lifted(*by));
             if op.stalled_by.is_empty() && op.event.is_none() {
                 op.event = Some(self.schedule(*id, 1));
-                freed.push(*id);
             }
         }
     }
