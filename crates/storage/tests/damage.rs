@@ -235,11 +235,10 @@ fn damage_below_the_mark_is_named_contained_and_kept() {
                 assert!(offsets.contains(&39), "what stands behind the damage is readable");
                 assert!(log.stats().corrupt_reads > 0);
             } else {
-                let damage = &report.damage[0];
-                assert!(
-                    matches!(damage, OpenDamage::Corrupt { segment: 0, position, .. } if *position == starts[39]),
-                    "{damage:?}"
-                );
+                let [OpenDamage::Corrupt { segment: 0, position, .. }] = report.damage[..] else {
+                    panic!("{:?}", report.damage);
+                };
+                assert_eq!(position, starts[39]);
             }
             log.close().await.unwrap();
         });
@@ -309,54 +308,57 @@ fn files_removed_by_hand_move_the_start_or_are_named() {
     });
 }
 
+type Harm = fn(&Sim, PathBuf);
+
+/// What may be wrong with an index file. Same-shaped rows, nothing calls its neighbour.
+const HARMS: &[(&str, Harm)] = &[
+    ("missing", |sim, index| sim.disk().delete(index).unwrap()),
+    ("empty", |sim, index| sim.disk().truncate(index, 0).unwrap()),
+    ("zeros", |sim, index| sim.disk().zero(index, 0..240).unwrap()),
+    ("zero tail", |sim, index| {
+        let mut bytes = sim.disk().contents(&index).unwrap();
+        bytes.extend([0; 4096]);
+        sim.disk().put(index, &bytes).unwrap();
+    }),
+    ("torn", |sim, index| sim.disk().truncate(index, 100).unwrap()),
+    ("ahead of the log", |sim, index| {
+        let entry =
+            IndexEntry { base_offset: 1 << 40, base_timestamp: u64::MAX, position: 1 << 40 };
+        let mut bytes = sim.disk().contents(&index).unwrap();
+        bytes.extend(entry.encode());
+        sim.disk().put(index, &bytes).unwrap();
+    }),
+    ("positions off by one", |sim, index| {
+        let bytes = sim.disk().contents(&index).unwrap();
+        for (i, raw) in bytes.chunks_exact(24).enumerate().skip(1) {
+            let entry = IndexEntry::decode(raw.try_into().unwrap());
+            let entry = IndexEntry { position: entry.position + 1, ..entry };
+            sim.disk().overwrite(&index, i as u64 * 24, &entry.encode()).unwrap();
+        }
+    }),
+    ("times of other batches", |sim, index| {
+        let bytes = sim.disk().contents(&index).unwrap();
+        for (i, raw) in bytes.chunks_exact(24).enumerate().skip(1) {
+            let entry = IndexEntry::decode(raw.try_into().unwrap());
+            let entry = IndexEntry { base_timestamp: 1, ..entry };
+            sim.disk().overwrite(&index, i as u64 * 24, &entry.encode()).unwrap();
+        }
+    }),
+    ("offsets of other batches", |sim, index| {
+        let bytes = sim.disk().contents(&index).unwrap();
+        for (i, raw) in bytes.chunks_exact(24).enumerate().skip(1) {
+            let entry = IndexEntry::decode(raw.try_into().unwrap());
+            let entry = IndexEntry { base_offset: entry.base_offset - 1, ..entry };
+            sim.disk().overwrite(&index, i as u64 * 24, &entry.encode()).unwrap();
+        }
+    }),
+];
+
 #[test]
 fn an_index_is_never_believed() {
     let sizes = [700; 200];
     let config = LogConfig { index_step: 4096, ..LogConfig::default() };
-    type Harm = fn(&Sim, PathBuf);
-    let harms: &[(&str, Harm)] = &[
-        ("missing", |sim, index| sim.disk().delete(index).unwrap()),
-        ("empty", |sim, index| sim.disk().truncate(index, 0).unwrap()),
-        ("zeros", |sim, index| sim.disk().zero(index, 0..240).unwrap()),
-        ("zero tail", |sim, index| {
-            let mut bytes = sim.disk().contents(&index).unwrap();
-            bytes.extend([0; 4096]);
-            sim.disk().put(index, &bytes).unwrap();
-        }),
-        ("torn", |sim, index| sim.disk().truncate(index, 100).unwrap()),
-        ("ahead of the log", |sim, index| {
-            let entry =
-                IndexEntry { base_offset: 1 << 40, base_timestamp: u64::MAX, position: 1 << 40 };
-            let mut bytes = sim.disk().contents(&index).unwrap();
-            bytes.extend(entry.encode());
-            sim.disk().put(index, &bytes).unwrap();
-        }),
-        ("positions off by one", |sim, index| {
-            let bytes = sim.disk().contents(&index).unwrap();
-            for (i, raw) in bytes.chunks_exact(24).enumerate().skip(1) {
-                let entry = IndexEntry::decode(raw.try_into().unwrap());
-                let entry = IndexEntry { position: entry.position + 1, ..entry };
-                sim.disk().overwrite(&index, i as u64 * 24, &entry.encode()).unwrap();
-            }
-        }),
-        ("times of other batches", |sim, index| {
-            let bytes = sim.disk().contents(&index).unwrap();
-            for (i, raw) in bytes.chunks_exact(24).enumerate().skip(1) {
-                let entry = IndexEntry::decode(raw.try_into().unwrap());
-                let entry = IndexEntry { base_timestamp: 1, ..entry };
-                sim.disk().overwrite(&index, i as u64 * 24, &entry.encode()).unwrap();
-            }
-        }),
-        ("offsets of other batches", |sim, index| {
-            let bytes = sim.disk().contents(&index).unwrap();
-            for (i, raw) in bytes.chunks_exact(24).enumerate().skip(1) {
-                let entry = IndexEntry::decode(raw.try_into().unwrap());
-                let entry = IndexEntry { base_offset: entry.base_offset - 1, ..entry };
-                sim.disk().overwrite(&index, i as u64 * 24, &entry.encode()).unwrap();
-            }
-        }),
-    ];
-    for (seed, (what, harm)) in harms.iter().enumerate() {
+    for (seed, (what, harm)) in HARMS.iter().enumerate() {
         for how in ["closed", "killed", "sealed"] {
             let sim = Sim::new(seed as u64);
             let mut config = config.clone();

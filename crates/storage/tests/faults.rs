@@ -33,8 +33,8 @@ fn a_failed_write_poisons_and_what_was_written_is_served() {
             assert!(matches!(refused(reply), AppendError::Poisoned(_)), "{:?}", reply.get());
         }
         let later = append(&log, &batch(9, &[10]), Ack::Appended);
-        let AppendError::Poisoned(fault_kept) = refused(&later) else { panic!("{:?}", later.get()) };
-        assert_eq!(fault_kept.error.source.raw_os_error(), Some(errno::EIO));
+        let AppendError::Poisoned(kept) = refused(&later) else { panic!("{:?}", later.get()) };
+        assert_eq!(kept.error.source.raw_os_error(), Some(errno::EIO));
         assert_eq!(log.readable_end(), 5);
         model.check_all(&log, &mut Rng::new(1)).await;
         assert!(log.close().await.is_err());
