@@ -18,7 +18,9 @@ const LENGTHS: [usize; 19] = [
     65_536,
 ];
 
-const IMPLEMENTATIONS: [(&str, fn(&[u8]) -> u64); 3] = [
+type Hash = fn(&[u8]) -> u64;
+
+const IMPLEMENTATIONS: [(&str, Hash); 3] = [
     ("checksum::xxh3", corelog_format::checksum::xxh3),
     ("xxhash-rust", xxhash_rust::xxh3::xxh3_64),
     ("twox-hash", twox_hash::XxHash3_64::oneshot),
@@ -35,7 +37,7 @@ fn main() {
     }
 }
 
-fn case<'a>(name: &str, hash: fn(&[u8]) -> u64, input: &'a [u8], length: usize) -> Case<'a> {
+fn case<'a>(name: &str, hash: Hash, input: &'a [u8], length: usize) -> Case<'a> {
     let last = Cell::new(0);
     let run = move || {
         let from = (last.get() & 7) as usize;

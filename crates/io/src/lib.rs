@@ -14,6 +14,7 @@
 //! future does not undo the operation: a write that was started may still land.
 
 mod aligned;
+pub mod contract;
 mod disk;
 mod error;
 mod platform;

@@ -59,8 +59,12 @@ impl<S: SharedBytes> Memory<S> {
         self.from = 0;
     }
 
+    /// Remembers an appended batch, unless its first chunk was evicted while the rest of it was
+    /// still being copied.
     pub(crate) fn push_batch(&mut self, place: BatchPlace) {
-        self.batches.push_back(place);
+        if place.position >= self.from {
+            self.batches.push_back(place);
+        }
     }
 
     /// Keeps a dispatched buffer and gives its number.

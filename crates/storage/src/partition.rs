@@ -72,6 +72,8 @@ pub(crate) struct Inner<P: Platform, A: Answer> {
     pub(crate) marks: Marks,
     pub(crate) hints: RefCell<Hints>,
     changed: Rc<Signal>,
+    /// Where polls ended when `changed` was raised last.
+    announced: Cell<u64>,
     closing: RefCell<Option<Promise<Result<(), CloseError>>>>,
     /// Number of the first chunk that is not under the cache's budget yet.
     cached: Cell<u64>,
@@ -135,6 +137,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             marks: opened.marks,
             hints: RefCell::default(),
             changed: Rc::default(),
+            announced: Cell::new(opened.end.next_offset),
             closing: RefCell::default(),
             cached: Cell::new(0),
             counters: Counters::default(),
@@ -236,7 +239,6 @@ impl<P: Platform, A: Answer> Partition<P, A> {
 impl<P: Platform, A: Answer> Inner<P, A> {
     /// Does everything that can be done now.
     pub(crate) fn pump(self: &Rc<Self>) {
-        let before = self.appender.borrow().readable_end();
         loop {
             let action = self.next_action();
             let mut ready = std::mem::take(&mut self.appender.borrow_mut().ready);
@@ -254,7 +256,8 @@ impl<P: Platform, A: Answer> Inner<P, A> {
                 None => {}
             }
         }
-        if self.appender.borrow().readable_end() != before {
+        let readable = self.appender.borrow().readable_end();
+        if self.announced.replace(readable) != readable {
             self.changed.raise();
         }
     }

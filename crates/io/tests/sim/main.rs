@@ -1,7 +1,10 @@
 //! Tests of the simulated world itself: what it keeps, what it takes, what it catches.
 
 mod durability;
+mod faults;
+mod images;
 mod names;
+mod running;
 
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};

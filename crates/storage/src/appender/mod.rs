@@ -10,14 +10,17 @@
 //! nothing is in flight and someone waits for it, a threshold was reached, or `flush_after` has
 //! passed. So while a write is out, what arrives gathers, and one write then answers all of it.
 
+mod completion;
+mod placing;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use corelog_format::{BATCH_HEADER_LEN, IndexEntry, Mark};
-use corelog_io::{BLOCK, Disk, align_up};
+use corelog_format::{BATCH_HEADER_LEN, Mark};
+use corelog_io::{Disk, align_up};
 
 use crate::index::SparseIndex;
 use crate::memory::{BatchPlace, Chunk, Memory};
@@ -25,7 +28,7 @@ use crate::space::Space;
 use crate::tail::Tail;
 use crate::waiting::{Pending, Ready, Waiter, Waiting};
 use crate::writes::Writes;
-use crate::{Ack, AppendError, Appended, Fault, LogConfig, SharedLimits, Watermarks};
+use crate::{Ack, AppendError, Fault, LogConfig, SharedLimits, Watermarks};
 
 /// What the partition must do for its appender.
 pub(crate) enum Action<S> {
@@ -288,99 +291,6 @@ impl<D: Disk, A> Appender<D, A> {
         }
     }
 
-    /// Stamps the batch at the front of the queue, if there is room, space and time for it.
-    fn place(&mut self, lent: &Lent<'_, D>, len: u64, count: u32) -> Step<D::Bytes> {
-        let end = self.tail.end();
-        if end >= self.config.segment_bytes {
-            self.rolling = true;
-            return Step::Moved;
-        }
-        if let Some(to) = self.space.needed(end + len) {
-            if self.busy.allocating {
-                return Step::Blocked;
-            }
-            self.busy.allocating = true;
-            return Step::Do(Action::Allocate(to));
-        }
-        let base_offset = self.appended.next_offset;
-        let Some(next_offset) = base_offset.checked_add(u64::from(count)) else {
-            self.refuse_front(AppendError::OffsetsExhausted { next_offset: base_offset });
-            return Step::Moved;
-        };
-        let base_timestamp = lent.now_us.max(self.appended.last_timestamp.saturating_add(1));
-        if base_timestamp > lent.ceiling_us {
-            return self.retry_later();
-        }
-        let Some(Pending::Append { batch, ack, answer }) = self.pending.pop_front() else {
-            panic!("the front of the queue was an append");
-        };
-        self.pending_bytes -= batch.len();
-        let (header, bytes) = batch.stamp(self.partition_id, base_offset, base_timestamp);
-        let place =
-            BatchPlace { base_offset, base_timestamp, message_count: count, position: end, len };
-        debug_assert_eq!(place.end_offset(), next_offset);
-        self.current = Some(Current { header, bytes, copied: 0, place, ack, answer });
-        Step::Moved
-    }
-
-    fn copy(&mut self, lent: &Lent<'_, D>) -> Step<D::Bytes> {
-        if self.tail.is_full() {
-            self.last_full = self.window_bytes_max.min(self.last_full.max(BLOCK) * 2);
-            self.cut(lent.memory);
-            return Step::Moved;
-        }
-        let Some(current) = &mut self.current else { return Step::Blocked };
-        if self.tail.room() == 0 {
-            let left = current.bytes.len() - current.copied;
-            let wanted = self.tail.carry_len() + left + self.pending_bytes;
-            let largest = self.window_bytes_max;
-            let mut capacity =
-                wanted.max(self.last_full).clamp(BLOCK, largest).next_power_of_two().min(largest);
-            let buf = loop {
-                match (lent.alloc)(capacity) {
-                    Some(buf) => break buf,
-                    // Scarce memory: a smaller window still makes progress.
-                    None if capacity > BLOCK => capacity /= 2,
-                    None => return self.retry_later(),
-                }
-            };
-            self.tail.open(buf);
-        }
-        let (header, bytes) = (&current.header[..], &current.bytes[..]);
-        if current.copied < BATCH_HEADER_LEN {
-            current.copied += self.tail.copy(&header[current.copied..]);
-        }
-        if current.copied >= BATCH_HEADER_LEN {
-            current.copied += self.tail.copy(&bytes[current.copied..]);
-        }
-        if current.copied == bytes.len() {
-            self.finish(lent);
-        }
-        Step::Moved
-    }
-
-    /// The batch is whole in memory: readers may see it.
-    fn finish(&mut self, lent: &Lent<'_, D>) {
-        let Some(current) = self.current.take() else { return };
-        let place = current.place;
-        assert_eq!(place.end(), self.tail.end(), "a batch ends where it was planned to end");
-        self.appended = Mark {
-            segment: self.appended.segment,
-            position: place.end(),
-            next_offset: place.end_offset(),
-            last_timestamp: place.base_timestamp,
-        };
-        self.watermarks.set_appended(self.appended.next_offset);
-        self.unsent_messages += u64::from(place.message_count);
-        self.ends.push_back(self.appended);
-        lent.memory.borrow_mut().push_batch(place);
-        let BatchPlace { base_offset, base_timestamp, position, .. } = place;
-        let entry = IndexEntry { base_offset, base_timestamp, position };
-        lent.index.borrow_mut().note(entry, self.config.index_step);
-        let appended = Appended { base_offset, base_timestamp, message_count: place.message_count };
-        self.wait(self.raise(current.ack), Waiter::Append(current.answer, appended));
-    }
-
     fn raise(&self, ack: Ack) -> Ack {
         if self.config.enforce_fsync { Ack::Durable } else { ack }
     }
@@ -477,146 +387,5 @@ impl<D: Disk, A> Appender<D, A> {
         self.bytes_dispatched += align_up(cut.end) - cut.start;
         self.unsent_messages = 0;
         self.writes.push(cut);
-    }
-
-    /// A write has landed. True where `written` moved.
-    pub(crate) fn wrote(&mut self, id: u64) -> bool {
-        let Some(position) = self.writes.done(id) else { return false };
-        let mut moved = false;
-        while self.ends.front().is_some_and(|end| end.position <= position)
-            && let Some(end) = self.ends.pop_front()
-        {
-            self.written = end;
-            moved = true;
-        }
-        if !moved {
-            return false;
-        }
-        self.watermarks.set_written(self.written.next_offset);
-        if self.config.enforce_fsync {
-            // The handle is O_DSYNC and all writes of the topic go through it: the contiguous
-            // prefix of what has landed is durable.
-            self.set_durable(self.written);
-        }
-        self.answer();
-        true
-    }
-
-    /// Number of the first write that has not landed, counted as `Memory` numbers chunks.
-    pub(crate) fn first_unwritten(&self) -> u64 {
-        self.writes.first()
-    }
-
-    /// A sync that covered `mark` has returned.
-    pub(crate) fn synced(&mut self, mark: Mark) {
-        self.busy.syncing = false;
-        self.set_durable(mark);
-        self.answer();
-    }
-
-    fn set_durable(&mut self, mark: Mark) {
-        if mark.next_offset >= self.durable.next_offset {
-            self.durable = mark;
-            self.watermarks.set_durable(mark.next_offset);
-        }
-    }
-
-    fn answer(&mut self) {
-        // After a fault nobody is told that anything is safe: it was answered `Poisoned`.
-        if self.fault.is_none() {
-            let (written, durable) = (self.written.next_offset, self.durable.next_offset);
-            self.waiting.reached(written, durable, &mut self.ready);
-        }
-    }
-
-    /// The file has space up to `to`.
-    pub(crate) fn allocated(&mut self, to: u64) {
-        self.busy.allocating = false;
-        self.space.granted(to);
-    }
-
-    /// There is no space up to `to`. Whoever cannot do with less is answered.
-    pub(crate) fn full(&mut self, to: u64, error: corelog_io::IoError) {
-        self.busy.allocating = false;
-        let least = match self.pending.front() {
-            Some(Pending::Append { batch, .. }) => {
-                let need = align_up(self.tail.end() + batch.len() as u64);
-                (need > self.space.reserved()).then_some(need)
-            }
-            _ => None,
-        };
-        self.space.refused();
-        if least.is_some_and(|need| to <= need) {
-            self.refuse_front(AppendError::StorageFull(Arc::new(error)));
-        }
-    }
-
-    /// The active file was cut to `mark` and synced.
-    pub(crate) fn sealed(&mut self, mark: Mark) {
-        self.set_durable(mark);
-        // The cut gave back what was reserved behind the end.
-        self.space = Space::new(mark.position, &self.config);
-        self.answer();
-    }
-
-    /// The next segment could not be begun: the append that needed it is answered, the next one
-    /// tries again.
-    pub(crate) fn roll_failed(&mut self, error: corelog_io::IoError) {
-        self.busy.sealing = false;
-        self.rolling = false;
-        let error = Arc::new(error);
-        self.refuse_front(match error.is_full() {
-            true => AppendError::StorageFull(error),
-            false => AppendError::NoSegment(error),
-        });
-    }
-
-    /// The active segment is sealed and durable; the empty one at `mark` is the active one now.
-    pub(crate) fn rolled(&mut self, mark: Mark, reserved: u64) {
-        assert!(self.writes.is_empty() && self.ends.is_empty(), "a seal waits for all writes");
-        assert_eq!(mark.next_offset, self.appended.next_offset);
-        self.busy.sealing = false;
-        self.rolling = false;
-        (self.appended, self.written) = (mark, mark);
-        self.set_durable(mark);
-        self.tail = Tail::new(0, &[]);
-        self.space = Space::new(reserved, &self.config);
-        self.last_full = 0;
-        self.answer();
-    }
-
-    pub(crate) fn flush_due(&mut self) {
-        self.busy.flush_timer = false;
-        self.flush_now = self.tail.is_dirty();
-    }
-
-    pub(crate) fn retry(&mut self) {
-        self.busy.retrying = false;
-    }
-
-    /// Step `what` of the disk failed for good: no more appends, nobody is told that anything
-    /// that was on its way is safe.
-    pub(crate) fn poison(&mut self, fault: Arc<Fault>) {
-        self.busy.allocating = false;
-        self.busy.syncing = false;
-        self.busy.sealing = false;
-        if self.fault.is_some() {
-            return;
-        }
-        self.waiting.fail(&fault, &mut self.ready);
-        if let Some(current) = self.current.take() {
-            let error = AppendError::Poisoned(Arc::clone(&fault));
-            self.ready.push(Ready::Append(current.answer, Err(error)));
-        }
-        for work in self.pending.drain(..) {
-            self.ready.extend(work.failed(AppendError::Poisoned(Arc::clone(&fault))));
-        }
-        self.pending_bytes = 0;
-        self.fault = Some(fault);
-    }
-
-    /// A failed write is no longer in flight.
-    pub(crate) fn write_failed(&mut self, id: u64) {
-        self.writes.failed(id);
     }
 }

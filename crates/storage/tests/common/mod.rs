@@ -1,0 +1,207 @@
+//! A partition on the simulated disk, and a model of what it must hold.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use corelog_format::{Batch, BatchBuilder, Expect, Message, Step, UnverifiedBatch, scan};
+use corelog_io::sim::{Rng, SimPlatform};
+use corelog_storage::{
+    Ack, AdmittedBatch, Answer, AppendError, Appended, From, LogConfig, OpenError, OpenReport,
+    Partition, Place, PollError, PollQuery, Shared, SharedLimits,
+};
+
+pub type Log = Partition<SimPlatform, Reply>;
+
+/// An answer slot that a test looks into.
+#[derive(Clone, Default)]
+pub struct Reply(pub Rc<RefCell<Option<Result<Appended, AppendError>>>>);
+
+impl Answer for Reply {
+    fn answer(self, result: Result<Appended, AppendError>) {
+        let before = self.0.borrow_mut().replace(result);
+        assert!(before.is_none(), "answered twice");
+    }
+}
+
+impl Reply {
+    pub fn get(&self) -> Option<Result<Appended, AppendError>> {
+        self.0.borrow().clone()
+    }
+
+    pub fn ok(&self) -> Option<Appended> {
+        self.get().and_then(Result::ok)
+    }
+}
+
+pub const PARTITION: u32 = 7;
+
+pub fn place() -> Place {
+    Place {
+        root: PathBuf::from("/"),
+        dir: PathBuf::from("/streams/1/topics/2/partitions/7"),
+        partition_id: PARTITION,
+        incarnation: 3,
+    }
+}
+
+pub fn log_file(first_offset: u64) -> PathBuf {
+    place().dir.join(format!("{first_offset:020}.log"))
+}
+
+pub fn index_file(first_offset: u64) -> PathBuf {
+    place().dir.join(format!("{first_offset:020}.index"))
+}
+
+pub fn small_segments() -> LogConfig {
+    LogConfig { segment_bytes: 1 << 20, index_step: 16 << 10, ..LogConfig::default() }
+}
+
+pub async fn try_open(
+    platform: &SimPlatform,
+    config: LogConfig,
+) -> Result<(Log, OpenReport), OpenError> {
+    open_limited(platform, config, SharedLimits::default()).await
+}
+
+pub async fn open_limited(
+    platform: &SimPlatform,
+    config: LogConfig,
+    limits: SharedLimits,
+) -> Result<(Log, OpenReport), OpenError> {
+    Log::open(Shared::new(platform.clone(), limits), place(), config).await
+}
+
+pub async fn open(platform: &SimPlatform, config: LogConfig) -> Log {
+    try_open(platform, config).await.expect("the partition opens").0
+}
+
+/// A producer's batch of messages with these payload sizes; the content comes from `tag`.
+pub fn batch(tag: u64, payloads: &[usize]) -> Bytes {
+    let mut builder = BatchBuilder::new();
+    let mut rng = Rng::new(tag);
+    for (i, len) in payloads.iter().enumerate() {
+        let payload: Vec<u8> = (0..*len).map(|_| rng.next_u64() as u8).collect();
+        let message = Message::new(&payload)
+            .id(u128::from(tag) << 32 | i as u128)
+            .origin_timestamp(1_000 + i as u64);
+        builder.push(message).unwrap();
+    }
+    builder.finish().unwrap().into()
+}
+
+pub fn random_batch(rng: &mut Rng, bytes_max: u64) -> Bytes {
+    let count = rng.between(1, 8) as usize;
+    let each = (bytes_max / count as u64).max(1);
+    let sizes: Vec<usize> = (0..count).map(|_| rng.below(each) as usize).collect();
+    batch(rng.next_u64(), &sizes)
+}
+
+pub fn append(log: &Log, bytes: &Bytes, ack: Ack) -> Reply {
+    let reply = Reply::default();
+    log.append(AdmittedBatch::admit(bytes.clone()).unwrap(), ack, reply.clone());
+    reply
+}
+
+/// Appends and waits until everything before has reached `ack`.
+pub async fn append_wait(log: &Log, bytes: &Bytes, ack: Ack) -> Appended {
+    let reply = append(log, bytes, ack);
+    log.flush(ack).await.unwrap();
+    reply.get().expect("a flush covers what was appended before it").unwrap()
+}
+
+pub fn query(from: From, max_messages: u32, max_bytes: usize) -> PollQuery {
+    PollQuery { from, max_messages, max_bytes }
+}
+
+/// A poll's bytes in one piece, with messages and next offset.
+pub async fn poll(log: &Log, from: From, messages: u32, bytes: usize) -> Result<Got, PollError> {
+    let polled = log.poll(query(from, messages, bytes)).await?;
+    let joined: Vec<u8> = polled.pieces.iter().flat_map(|p| p.as_ref().to_vec()).collect();
+    Ok(Got { bytes: joined, messages: polled.messages, next: polled.next_offset })
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Got {
+    pub bytes: Vec<u8>,
+    pub messages: u32,
+    pub next: u64,
+}
+
+impl Got {
+    /// The batches in it, each fully verified.
+    pub fn batches(&self) -> Vec<Batch<'_>> {
+        let mut rest = &self.bytes[..];
+        let mut batches = Vec::new();
+        while !rest.is_empty() {
+            let (batch, behind) = UnverifiedBatch::split_first(rest).unwrap();
+            batches.push(batch.verify().unwrap());
+            rest = behind;
+        }
+        batches
+    }
+}
+
+/// What was appended, in order, and what the log must say about it.
+#[derive(Default, Clone)]
+pub struct Model {
+    /// Producer bytes and the answer.
+    pub batches: Vec<(Bytes, Appended)>,
+}
+
+impl Model {
+    pub fn push(&mut self, bytes: Bytes, appended: Appended) {
+        self.batches.push((bytes, appended));
+    }
+
+    pub fn end(&self) -> u64 {
+        self.batches.last().map_or(0, |(_, a)| a.base_offset + u64::from(a.message_count))
+    }
+
+    /// Reads everything from `from` on in polls of random limits and compares every byte.
+    pub async fn check_all(&self, log: &Log, rng: &mut Rng) {
+        let mut next = self.batches.first().map_or(0, |(_, a)| a.base_offset);
+        let mut batches = self.batches.iter();
+        while next < self.end() {
+            let max = rng.between(1, 300_000) as usize;
+            let got = poll(log, From::Offset(next), u32::MAX, max).await.unwrap();
+            assert!(got.messages > 0, "a poll below the end serves something");
+            for served in got.batches() {
+                let (bytes, appended) = batches.next().expect("nothing that was not appended");
+                assert_same(&served, bytes, *appended);
+            }
+            next = got.next;
+        }
+        assert!(batches.next().is_none(), "nothing is missing");
+    }
+}
+
+/// A stored batch is the producer's, but for the three stamped fields and the checksum over them.
+pub fn assert_same(served: &Batch<'_>, bytes: &Bytes, appended: Appended) {
+    let header = served.header();
+    assert_eq!(header.partition_id, u64::from(PARTITION));
+    assert_eq!(header.base_offset, appended.base_offset);
+    assert_eq!(header.base_timestamp, appended.base_timestamp);
+    assert_eq!(header.message_count, appended.message_count);
+    assert_eq!(&served.bytes()[24..40], &bytes[24..40], "origin timestamp and length as sent");
+    assert_eq!(&served.bytes()[256..], &bytes[256..], "frames byte for byte");
+}
+
+/// Every batch of a segment file as the scan of the dump tool sees it; the file must end clean.
+pub fn file_batches(bytes: &[u8]) -> Vec<u64> {
+    let mut offsets = Vec::new();
+    for step in scan(bytes, 0, Expect::default()) {
+        match step {
+            Step::Batch { batch, .. } => offsets.push(batch.header().base_offset),
+            Step::End { .. } => break,
+            other => panic!("not clean: {other:?}"),
+        }
+    }
+    offsets
+}
+
+pub fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_str().unwrap().to_owned()
+}
