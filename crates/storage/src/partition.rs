@@ -262,6 +262,14 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         }
     }
 
+    /// Ends when everything appended before the call is written; sends what nobody waited for.
+    pub(crate) async fn all_written(self: &Rc<Self>) -> Result<(), AppendError> {
+        let (promise, done) = Promise::new();
+        self.appender.borrow_mut().when_written(promise);
+        self.pump();
+        done.await.unwrap_or(Err(AppendError::Closed))
+    }
+
     fn next_action(&self) -> Option<Action<BytesOf<P>>> {
         let clock = self.shared.platform().clock();
         let lent = Lent {

@@ -24,6 +24,7 @@ use corelog_io::{Disk, align_up};
 
 use crate::index::SparseIndex;
 use crate::memory::{BatchPlace, Chunk, Memory};
+use crate::signal::Promise;
 use crate::space::Space;
 use crate::tail::Tail;
 use crate::waiting::{Pending, Ready, Waiter, Waiting};
@@ -226,6 +227,15 @@ impl<D: Disk, A> Appender<D, A> {
                 }
                 self.pending.push_back(work);
             }
+        }
+    }
+
+    /// Keeps `promise` when everything appended so far is written. Unlike a flush it does not queue
+    /// behind what is not appended yet.
+    pub(crate) fn when_written(&mut self, promise: Promise<Result<(), AppendError>>) {
+        match &self.fault {
+            Some(fault) => promise.give(Err(AppendError::Poisoned(Arc::clone(fault)))),
+            None => self.wait(Ack::Written, Waiter::Flush(promise)),
         }
     }
 

@@ -101,6 +101,13 @@ pub(crate) async fn poll<P: Platform, A: Answer>(
         if memory::serve(inner, &mut selection) {
             break;
         }
+        if selection.next() >= inner.appender.borrow().written().next_offset {
+            // The head of a long batch left the cache before its end was written.
+            if selection.has_any() || inner.all_written().await.is_err() {
+                break;
+            }
+            continue;
+        }
         match disk::serve(inner, &mut selection).await {
             Ok(()) => {}
             // The good prefix is served; the next poll begins at the damage and says so.
@@ -127,11 +134,23 @@ async fn first_at<P: Platform, A: Answer>(
     start: u64,
     end: u64,
 ) -> Result<u64, PollError> {
-    if time > inner.appender.borrow().appended().last_timestamp {
-        return Ok(end);
+    loop {
+        if time > inner.appender.borrow().appended().last_timestamp {
+            return Ok(end);
+        }
+        if let Some(offset) = memory::first_at(inner, time, start) {
+            return Ok(offset);
+        }
+        let written = inner.appender.borrow().written().next_offset;
+        if let Some(offset) = disk::first_at(inner, time, start).await? {
+            return Ok(offset);
+        }
+        // It stands behind what was written then: in memory, unless it was written meanwhile.
+        if let Some(offset) = memory::first_behind(inner, time, written) {
+            return Ok(offset);
+        }
+        if inner.all_written().await.is_err() {
+            return Ok(end);
+        }
     }
-    if let Some(offset) = memory::first_at(inner, time, start) {
-        return Ok(offset);
-    }
-    disk::first_at(inner, time, start, end).await
 }
