@@ -192,9 +192,8 @@ fn every_subset_of_sectors_of_the_last_batch() {
     let scratch = Scratch::new();
     for subset in 1_u32..1 << sectors.len() {
         let mut torn = segment.clone();
-        for (i, sector) in sectors.iter().enumerate().filter(|(i, _)| subset >> i & 1 == 1) {
+        for (_, sector) in sectors.iter().enumerate().filter(|(i, _)| subset >> i & 1 == 1) {
             torn.bytes[sector.clone()].fill(0);
-            let _ = i;
         }
         torn.bytes.resize(torn.bytes.len() + 4096, 0);
         let path = torn.write(&scratch, "p");
