@@ -202,6 +202,18 @@ fn every_subset_of_sectors_of_the_last_batch() {
     }
 }
 
+/// The search reads a mebibyte at a time: a header may lie across two of its windows.
+#[test]
+fn a_batch_behind_more_rubbish_than_a_window_holds() {
+    let segment = Segment::new(0, 0, &[2, 2, 2]);
+    let (before, behind) = segment.bytes.split_at(segment.batches[0].end);
+    for rubbish in [-256, -255, -254, -100, -1, 0, 1, 2, 900_000, 1 << 20] {
+        let rubbish = vec![0xA5; ((1 << 20) + rubbish) as usize];
+        let report = judge(&[before, &rubbish, behind].concat());
+        assert_verdict(&report, "corrupt", 3, Some(before.len()));
+    }
+}
+
 #[test]
 fn two_damaged_places_are_two_faults() {
     let segment = Segment::new(0, 0, &[2, 2, 2, 2, 2, 2]);

@@ -129,6 +129,20 @@ fn what_is_no_segment_is_named_and_left_alone() {
     assert!(path_of(&files[0]).ends_with("00000000000000000000.log"));
 }
 
+/// A planted link leads nowhere: neither for a log nor for the index beside it.
+#[test]
+fn a_link_in_a_directory_is_not_followed() {
+    let scratch = Scratch::new();
+    let path = Segment::new(0, 0, &[2]).write(&scratch, "p");
+    let index = path.with_extension("index");
+    let elsewhere = scratch.path().join("elsewhere");
+    fs::rename(&index, &elsewhere).expect("moved");
+    symlink(&elsewhere, &index).expect("linked");
+    let report = verify_one(&scratch.path().join("p"), 0);
+    assert_eq!(report["index"], "bad");
+    assert_eq!(report["findings"][0]["finding"], "index_unreadable");
+}
+
 #[test]
 fn every_level_of_a_data_directory() {
     let scratch = Scratch::new();
