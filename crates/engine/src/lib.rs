@@ -1,1 +1,7 @@
 //! (being written)
+#![deny(unsafe_code)]
+#![allow(dead_code, reason = "the engine above the runtime comes next")]
+
+mod runtime;
+
+pub use runtime::{DirectIo, DirectIoError};

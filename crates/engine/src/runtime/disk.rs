@@ -1,0 +1,181 @@
+//! The real disk of a shard: opening files, directories, and the buffers its files use.
+
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use corelog_io::{Disk, IoError, IoOp, Open};
+use glommio::io::DmaFile;
+
+use super::budget::{Budget, Charge};
+use super::buffer::{RealBuf, RealBytes};
+use super::fd;
+use super::file::RealFile;
+use super::fileops::{self, FileOps};
+use super::inflight::InFlight;
+use super::lease::Leases;
+
+/// How often a shard that waits for buffers looks whether leases came back: a lease comes back
+/// from any thread without waking anybody.
+const RECLAIM_EVERY: Duration = Duration::from_micros(500);
+
+/// The disk as one shard sees it. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct RealDisk {
+    io: Rc<ShardIo>,
+}
+
+/// What a shard's files share.
+pub(super) struct ShardIo {
+    pub(super) ops: FileOps,
+    pub(super) flights: InFlight,
+    /// False once the executor has left its loop: nothing can be spawned any more.
+    pub(super) running: Cell<bool>,
+    pub(super) leases: Leases<RealBytes>,
+    write_budget: Budget,
+    read_budget: Budget,
+    /// True while a task looks for leases that came back.
+    reclaiming: Cell<bool>,
+    /// O_DIRECT handles, or buffered ones.
+    direct: bool,
+    template: DmaFile,
+}
+
+/// Limits of a shard's memory, fixed at open.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MemoryLimits {
+    /// Buffers that [`Disk::alloc`] gives out, frozen ones included.
+    pub(crate) write_bytes: usize,
+    /// Buffers that reads fill.
+    pub(crate) read_bytes: usize,
+    /// Leases out at one time.
+    pub(crate) lease_slots: usize,
+    /// Bytes of buffers that leases hold; a buffer lent twice counts once.
+    pub(crate) lease_bytes: usize,
+}
+
+impl ShardIo {
+    pub(super) fn new(
+        ops: FileOps,
+        template: DmaFile,
+        direct: bool,
+        limits: MemoryLimits,
+    ) -> ShardIo {
+        ShardIo {
+            ops,
+            flights: InFlight::default(),
+            running: Cell::new(true),
+            leases: Leases::new(limits.lease_slots, limits.lease_bytes),
+            write_budget: Budget::new(limits.write_bytes),
+            read_budget: Budget::new(limits.read_bytes),
+            reclaiming: Cell::new(false),
+            direct,
+            template,
+        }
+    }
+
+    /// Room for a read of `len` bytes, waited for first come first served.
+    pub(super) async fn read_charge(self: &Rc<Self>, len: usize) -> io::Result<Charge> {
+        if let Some(charge) = self.read_budget.try_take(len) {
+            return Ok(charge);
+        }
+        self.leases.reclaim();
+        let wait = self.read_budget.take(len);
+        self.reclaim_while_waiting();
+        wait.await.map_err(|over| io::Error::new(io::ErrorKind::InvalidInput, over))
+    }
+
+    fn reclaim_while_waiting(self: &Rc<Self>) {
+        if self.reclaiming.replace(true) {
+            return;
+        }
+        let this = Rc::clone(self);
+        let flight = this.flights.begin();
+        glommio::spawn_local(async move {
+            loop {
+                glommio::timer::sleep(RECLAIM_EVERY).await;
+                this.leases.reclaim();
+                if !this.read_budget.has_waiters() {
+                    break;
+                }
+            }
+            this.reclaiming.set(false);
+            drop(flight);
+        })
+        .detach();
+    }
+}
+
+impl RealDisk {
+    pub(super) fn new(io: Rc<ShardIo>) -> RealDisk {
+        RealDisk { io }
+    }
+
+    /// Lends `range` of `bytes` to any thread, without a copy where the lease budget allows it.
+    pub(crate) fn lend(&self, bytes: &RealBytes, range: std::ops::Range<usize>) -> bytes::Bytes {
+        self.io.leases.lend(bytes, range)
+    }
+
+    /// Takes back what other threads have let go of; returns how many leases that were. A busy
+    /// shard calls it in its loop; [`Disk::alloc`] does where memory is short.
+    pub(crate) fn reclaim(&self) -> usize {
+        self.io.leases.reclaim()
+    }
+
+    /// True where files are opened with O_DIRECT, false where that was refused and buffered
+    /// handles stand in.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.io.direct
+    }
+
+    /// Bytes held by buffers for writing, and by buffers of reads.
+    pub(crate) fn bytes_held(&self) -> (usize, usize) {
+        (self.io.write_budget.used(), self.io.read_budget.used())
+    }
+}
+
+impl Disk for RealDisk {
+    type File = RealFile;
+    type Buf = RealBuf;
+    type Bytes = RealBytes;
+
+    fn alloc(&self, len: usize) -> Option<RealBuf> {
+        RealBuf::alloc(&self.io.write_budget, len).or_else(|| {
+            self.io.leases.reclaim();
+            RealBuf::alloc(&self.io.write_budget, len)
+        })
+    }
+
+    async fn open(&self, path: &Path, how: Open) -> Result<RealFile, IoError> {
+        let direct = self.io.direct;
+        let opening = self.io.ops.run_io(IoOp::Open, path, move |p| fileops::open(p, how, direct));
+        let fd = opening.await?;
+        let dma = fd::adopt(&self.io.template, fd)
+            .map_err(|source| IoError::new(IoOp::Open, path, source))?;
+        Ok(RealFile::new(Rc::clone(&self.io), path, dma, how.lock))
+    }
+
+    async fn list(&self, dir: &Path) -> Result<Vec<(OsString, bool)>, IoError> {
+        self.io.ops.run_io(IoOp::List, dir, fileops::list).await
+    }
+
+    async fn create_dir(&self, dir: &Path) -> Result<(), IoError> {
+        self.io.ops.run_io(IoOp::CreateDir, dir, fileops::create_dir).await
+    }
+
+    async fn sync_dir(&self, dir: &Path) -> Result<(), IoError> {
+        self.io.ops.run_io(IoOp::SyncDir, dir, fileops::sync_dir).await
+    }
+
+    async fn rename(&self, from: &Path, to: &Path) -> Result<(), IoError> {
+        let to = to.to_path_buf();
+        self.io.ops.run_io(IoOp::Rename, from, move |from| fileops::rename(from, &to)).await
+    }
+
+    async fn remove(&self, path: &Path) -> Result<(), IoError> {
+        self.io.ops.run_io(IoOp::Remove, path, fileops::remove).await
+    }
+}

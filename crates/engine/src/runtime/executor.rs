@@ -1,0 +1,298 @@
+//! The shard threads: started all or none, one glommio executor each, left only when drained.
+
+use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use glommio::io::{DmaFile, OpenOptions};
+use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
+
+use super::affinity;
+use super::clock::RealClock;
+use super::direct::{self, DirectIo};
+use super::disk::{MemoryLimits, RealDisk, ShardIo};
+use super::error::os_error;
+use super::fileops::{FileOps, FileThreads, panic_text};
+use super::placement::{self, Place};
+use super::platform::RealPlatform;
+use super::spawn::{PanicHook, RealSpawn, contained};
+use super::start_error::StartError;
+use super::uring;
+
+/// A task queue runs this long before the executor turns to I/O (stock: 100 ms, and a read waits
+/// for two of them behind a busy task).
+const PREEMPT_EVERY: Duration = Duration::from_micros(200);
+
+/// How the shards of an engine are to run.
+#[derive(Clone)]
+pub(crate) struct RuntimeOptions {
+    /// An existing directory on the file system that will hold the data.
+    pub(crate) data_dir: PathBuf,
+    /// Shards to start, at least one.
+    pub(crate) shards: usize,
+    /// Give every shard a CPU of its own where there are enough.
+    pub(crate) pin: bool,
+    /// What to do where O_DIRECT is refused.
+    pub(crate) direct_io: DirectIo,
+    /// Bytes of a shard's registered buffer pool, a power of two. It is pinned memory.
+    pub(crate) io_memory: usize,
+    /// A shard's limits on buffers and leases.
+    pub(crate) memory: MemoryLimits,
+    /// File-operations threads for all shards together, at least one.
+    pub(crate) file_threads: usize,
+    /// How long a shard that ends waits for leases before it leaks their memory.
+    pub(crate) lease_patience: Duration,
+    /// The stamping ceiling, raised by the engine's clock keeper.
+    pub(crate) ceiling: Arc<AtomicU64>,
+    /// Told of every panic in a task.
+    pub(crate) on_panic: PanicHook,
+}
+
+/// What runs on a shard: called there once, with the shard's number. The shard ends when the future
+/// does; it must have ended the shard's own use of files by then.
+pub(crate) type ShardMain =
+    Arc<dyn Fn(usize, RealPlatform) -> Pin<Box<dyn Future<Output = ()>>> + Send + Sync>;
+
+/// How a shard came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ShardEnd {
+    /// All I/O drained, all leases back, all memory freed.
+    Clean,
+    /// All I/O drained; the memory of so many leases was leaked, as somebody still reads it.
+    LeasesOut(usize),
+    /// The shard's main future panicked; then as above.
+    MainPanicked(String),
+    /// The executor itself panicked. It and all its memory are leaked: the kernel may still write
+    /// into it.
+    ExecutorLost(String),
+}
+
+/// Running shards.
+pub(crate) struct Runtime {
+    shards: Vec<JoinHandle<ShardEnd>>,
+    files: FileThreads,
+    facts: RuntimeFacts,
+}
+
+/// What the start found out; for statistics and the doctor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RuntimeFacts {
+    /// Files are opened with O_DIRECT. False: buffered handles stand in for them, by request.
+    pub(crate) direct: bool,
+    /// Where each shard runs.
+    pub(crate) places: Vec<Place>,
+}
+
+/// What a shard thread needs to begin.
+struct Seat {
+    number: usize,
+    place: Place,
+    allowed: Vec<usize>,
+    options: RuntimeOptions,
+    ops: FileOps,
+    direct: bool,
+    /// The probe file, by a path that leads to a descriptor the starter keeps open.
+    template: PathBuf,
+}
+
+/// A shard thread that is ready to go.
+struct Ready {
+    seat: Seat,
+    executor: LocalExecutor,
+    template: DmaFile,
+}
+
+impl Runtime {
+    /// Starts the shards and the file threads. Nothing of `main` runs unless all could start.
+    pub(crate) fn start(options: RuntimeOptions, main: ShardMain) -> Result<Runtime, StartError> {
+        uring::check()?;
+        let probed = direct::probe(&options.data_dir, options.direct_io)?;
+        let allowed = affinity::allowed().map_err(StartError::Cpus)?;
+        let (files, ops) =
+            FileThreads::start(options.file_threads.max(1)).map_err(StartError::Thread)?;
+        let places = placement::places(options.shards, options.pin, &allowed);
+        let template = PathBuf::from(format!("/proc/self/fd/{}", raw_number(&probed.file)));
+
+        let (ready, readiness) = mpsc::channel();
+        let mut shards = Vec::with_capacity(places.len());
+        let mut starts = Vec::with_capacity(places.len());
+        for (number, place) in places.into_iter().enumerate() {
+            let seat = Seat {
+                number,
+                place,
+                allowed: allowed.clone(),
+                options: options.clone(),
+                ops: ops.clone(),
+                direct: probed.direct,
+                template: template.clone(),
+            };
+            let (go, start) = mpsc::channel();
+            let (ready, main) = (ready.clone(), Arc::clone(&main));
+            let body = move || run_shard(seat, &ready, &start, &main);
+            let name = format!("corelog-{number}");
+            let thread = thread::Builder::new().name(name).spawn(body);
+            shards.push(thread.map_err(StartError::Thread)?);
+            starts.push(go);
+        }
+        drop(ready);
+        let mut places = vec![Place::Anywhere; starts.len()];
+        for _ in 0..starts.len() {
+            // Where one fails, dropping `starts` sends the others home.
+            let (number, place) = readiness.recv().map_err(|_| StartError::Lost)??;
+            places[number] = place;
+        }
+        for go in starts {
+            go.send(()).map_err(|_| StartError::Lost)?;
+        }
+        Ok(Runtime { shards, files, facts: RuntimeFacts { direct: probed.direct, places } })
+    }
+
+    /// What the start found out.
+    pub(crate) fn facts(&self) -> &RuntimeFacts {
+        &self.facts
+    }
+
+    /// Waits until every shard's main future has ended and the shard has drained. Never call it on
+    /// a shard.
+    pub(crate) fn join(self) -> Vec<ShardEnd> {
+        let lost = |panic: Box<dyn std::any::Any + Send>| {
+            ShardEnd::ExecutorLost(panic_text("shard thread", &*panic))
+        };
+        let ends = self.shards.into_iter().map(|shard| shard.join().unwrap_or_else(lost)).collect();
+        self.files.join();
+        ends
+    }
+}
+
+fn raw_number(file: &impl std::os::fd::AsRawFd) -> i32 {
+    file.as_raw_fd()
+}
+
+type Readiness = Result<(usize, Place), StartError>;
+
+/// The life of a shard thread.
+fn run_shard(
+    seat: Seat,
+    ready: &mpsc::Sender<Readiness>,
+    start: &mpsc::Receiver<()>,
+    main: &ShardMain,
+) -> ShardEnd {
+    let prepared = catch_unwind(AssertUnwindSafe(|| prepare(seat)));
+    let shard = match prepared {
+        Ok(Ok(shard)) => shard,
+        Ok(Err(error)) => return not_started(ready, error),
+        Err(panic) => {
+            let text = panic_text("starting the executor", &*panic);
+            return not_started(ready, StartError::Executor(io::Error::other(text)));
+        }
+    };
+    let _ = ready.send(Ok((shard.seat.number, shard.seat.place)));
+    if start.recv().is_err() {
+        let Ready { executor, template, .. } = shard;
+        drop(template);
+        executor.run(async {});
+        return ShardEnd::Clean;
+    }
+    serve(shard, main)
+}
+
+fn not_started(ready: &mpsc::Sender<Readiness>, error: StartError) -> ShardEnd {
+    let text = error.to_string();
+    let _ = ready.send(Err(error));
+    ShardEnd::ExecutorLost(text)
+}
+
+/// io-wq affinity, then the executor, then the template file, which primes glommio's probe of the
+/// device: in this order, as the first binds what the second creates.
+fn prepare(mut seat: Seat) -> Result<Ready, StartError> {
+    let workers = placement::worker_cpus(seat.place, &seat.allowed);
+    // A kernel that refuses (before 5.14) leaves the workers where they were: slower, not wrong.
+    let _ = affinity::keep_workers_on(&workers);
+    let executor = match build(&seat, seat.place) {
+        // Topology files may be missing in a container; the shard runs unpinned then.
+        Err(_) if seat.place != Place::Anywhere => {
+            seat.place = Place::Anywhere;
+            build(&seat, Place::Anywhere)
+        }
+        other => other,
+    }
+    .map_err(StartError::Executor)?;
+    let path = seat.template.clone();
+    let template = executor
+        .run(async move { OpenOptions::new().read(true).write(true).dma_open(path).await })
+        .map_err(|e| StartError::Executor(os_error(e)))?;
+    Ok(Ready { seat, executor, template })
+}
+
+fn build(seat: &Seat, place: Place) -> io::Result<LocalExecutor> {
+    let placement = match place {
+        Place::Pinned(cpu) => Placement::Fixed(cpu),
+        Place::Anywhere => Placement::Unbound,
+    };
+    LocalExecutorBuilder::new(placement)
+        .name("corelog")
+        .io_memory(seat.options.io_memory)
+        .preempt_timer(PREEMPT_EVERY)
+        .spin_before_park(Duration::ZERO)
+        .blocking_thread_pool_placement(PoolPlacement::Unbound(1))
+        .make()
+        .map_err(os_error)
+}
+
+/// Runs `main` to its end, then leaves the executor in the one order that is safe: all I/O has
+/// ended, files are closed, leases are back, one more turn of the loop for closes that nobody
+/// awaited, and only then is the executor dropped.
+fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
+    let Ready { seat, executor, template } = shard;
+    let options = &seat.options;
+    let io = Rc::new(ShardIo::new(seat.ops, template, seat.direct, options.memory));
+    let platform = RealPlatform::new(
+        RealDisk::new(Rc::clone(&io)),
+        RealClock::new(Arc::clone(&options.ceiling)),
+        RealSpawn::new(seat.number, Arc::clone(&options.on_panic)),
+    );
+    let turned = catch_unwind(AssertUnwindSafe(|| {
+        executor.run(async {
+            // `main` itself may panic before it answers a future: hence the block around it.
+            let ended = contained(async { main(seat.number, platform).await }).await;
+            io.flights.idle().await;
+            io.running.set(false);
+            wait_for_leases(&io, options.lease_patience).await;
+            ended
+        })
+    }));
+    let ended = match turned {
+        Ok(ended) => ended,
+        Err(panic) => {
+            std::mem::forget(io);
+            std::mem::forget(executor);
+            return ShardEnd::ExecutorLost(panic_text("executor", &*panic));
+        }
+    };
+    let out = io.leases.out();
+    drop(io);
+    executor.run(async {});
+    drop(executor);
+    match ended {
+        Err(panic) => ShardEnd::MainPanicked(panic),
+        Ok(()) if out > 0 => ShardEnd::LeasesOut(out),
+        Ok(()) => ShardEnd::Clean,
+    }
+}
+
+async fn wait_for_leases(io: &ShardIo, patience: Duration) {
+    let until = Instant::now() + patience;
+    io.leases.reclaim();
+    while io.leases.out() > 0 && Instant::now() < until {
+        glommio::timer::sleep(Duration::from_millis(1)).await;
+        io.leases.reclaim();
+    }
+}

@@ -1,0 +1,63 @@
+//! From a descriptor of ours to a glommio file and back: the only place that handles raw ones.
+#![allow(unsafe_code, reason = "glommio's file type takes and gives descriptors by number only")]
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use glommio::io::DmaFile;
+use rustix::io::DupFlags;
+
+use super::error::os_error;
+use super::file::Running;
+use super::fileops::FileOps;
+
+/// A glommio file whose I/O goes through the open file description of `fd`.
+///
+/// glommio opens by path only: it panics where the path is gone, asks the file system about the
+/// path on the executor's thread, probes the first file of a device (wrongly, where it is empty),
+/// and its description would not be the one that carries our flock. So each file starts as a
+/// duplicate of `template`, which was opened and probed once, and its NUMBER is then pointed at our
+/// description (dup3 replaces atomically). Everything that glommio remembers of a file besides the
+/// number (alignment, whether the device can be polled) is a property of the device.
+pub(super) fn adopt(template: &DmaFile, fd: OwnedFd) -> io::Result<DmaFile> {
+    let file = template.dup().map_err(os_error)?;
+    // SAFETY: the number is open, `file` has just created it and has no I/O on it, and nobody else
+    // knows it. `ManuallyDrop`: it stays `file`'s to close.
+    let mut slot = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(file.as_raw_fd()) });
+    rustix::io::dup3(&fd, &mut slot, DupFlags::CLOEXEC)?;
+    Ok(file)
+}
+
+/// A second descriptor of the file's open file description.
+pub(super) fn duplicate(file: &DmaFile) -> io::Result<OwnedFd> {
+    // SAFETY: `file` keeps its number open at least as long as the reference to it lives.
+    let fd = unsafe { BorrowedFd::borrow_raw(file.as_raw_fd()) };
+    fd.try_clone_to_owned()
+}
+
+/// Runs `job` with the descriptor of a file on a file-operations thread. Dropping the future does
+/// not stop the job, and the file stays open until the job has ended.
+pub(super) async fn with_fd<T: Send + 'static>(
+    ops: &FileOps,
+    running: Running,
+    job: impl FnOnce(BorrowedFd<'_>) -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let number = running.dma().as_raw_fd();
+    let ops = ops.clone();
+    let task = glommio::spawn_local(async move {
+        let job = move || {
+            // SAFETY: `number` belongs to the file of `running`, which this detached task drops only after the
+            // job's answer. The task cannot be cancelled: its handle is not a cancelling one, and an
+            // executor that dies before its tasks have ended leaks them (`executor.rs`).
+            job(unsafe { BorrowedFd::borrow_raw(number) })
+        };
+        let answer = ops.run(job).await;
+        drop(running);
+        answer
+    });
+    match task.detach().await {
+        Some(answer) => answer?,
+        None => Err(io::Error::other("the shard has ended")),
+    }
+}

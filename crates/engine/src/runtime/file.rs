@@ -1,0 +1,330 @@
+//! An open file: reads and writes through glommio, everything that may block on a file thread.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::rc::Rc;
+
+use corelog_io::{BLOCK, File, IoError, IoOp};
+use glommio::io::DmaFile;
+use rustix::fs::{FallocateFlags, FlockOperation};
+
+use super::budget::Charge;
+use super::buffer::RealBytes;
+use super::disk::ShardIo;
+use super::error::os_error;
+use super::fd;
+use super::fileops::retry;
+use super::inflight::{Flight, InFlight};
+use super::spawn::contained;
+
+/// How often one read or write may be cut short or interrupted before it counts as failed: each
+/// round but an interrupted one moves forward, so only a broken driver gets there.
+const ROUNDS_MAX: usize = 1024;
+
+/// A file of the real disk. See [`File`] for what its operations promise.
+///
+/// Every read and write runs in a task of its own, detached, that owns the file and the buffer: a
+/// future that is dropped loses the answer, never the operation. It also polls glommio's future from
+/// one place only, which keeps a clone of the waker for EACH poll and panics at 32,767.
+pub(crate) struct RealFile {
+    file: Rc<OpenFile>,
+}
+
+/// What all operations on a file share; the last one closes it.
+struct OpenFile {
+    /// Taken out only to be closed.
+    dma: Option<DmaFile>,
+    path: Rc<Path>,
+    locked: bool,
+    shard: Rc<ShardIo>,
+    flights: InFlight,
+}
+
+/// What an operation holds while it runs. The order of the fields is the order of the drops: the
+/// file before the count that says it is free.
+pub(super) struct Running {
+    file: Rc<OpenFile>,
+    _of_file: Flight,
+    _of_shard: Flight,
+}
+
+impl RealFile {
+    /// A file over an open descriptor's glommio twin.
+    pub(super) fn new(shard: Rc<ShardIo>, path: &Path, dma: DmaFile, locked: bool) -> RealFile {
+        let flights = InFlight::default();
+        let file = OpenFile { dma: Some(dma), path: path.into(), locked, shard, flights };
+        RealFile { file: Rc::new(file) }
+    }
+
+    fn running(&self) -> Running {
+        let file = Rc::clone(&self.file);
+        let (of_file, of_shard) = (file.flights.begin(), file.shard.flights.begin());
+        Running { file, _of_file: of_file, _of_shard: of_shard }
+    }
+
+    fn error(&self, op: IoOp, source: io::Error) -> IoError {
+        IoError::new(op, &self.file.path, source)
+    }
+
+    /// Runs `task` detached, to its end, whether or not the answer is waited for.
+    async fn detached<T: 'static>(
+        task: impl Future<Output = io::Result<T>> + 'static,
+    ) -> io::Result<T> {
+        match glommio::spawn_local(contained(task)).detach().await {
+            Some(Ok(answer)) => answer,
+            Some(Err(panic)) => Err(io::Error::other(panic)),
+            None => Err(io::Error::other("the shard has ended")),
+        }
+    }
+
+    async fn on_file_thread<T: Send + 'static>(
+        &self,
+        op: IoOp,
+        job: impl FnOnce(BorrowedFd<'_>) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, IoError> {
+        let running = self.running();
+        let shard = Rc::clone(&self.file.shard);
+        fd::with_fd(&shard.ops, running, job).await.map_err(|source| self.error(op, source))
+    }
+}
+
+impl OpenFile {
+    fn dma(&self) -> &DmaFile {
+        self.dma.as_ref().expect("only the last owner takes it")
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        let Some(dma) = self.dma.take() else { return };
+        if !self.shard.running.get() {
+            // The executor has left its loop: glommio closes the number when it is run once more.
+            return;
+        }
+        let shard = Rc::clone(&self.shard);
+        let (locked, flight) = (self.locked, shard.flights.begin());
+        let closing = async move {
+            // A dropped handle has nobody to tell.
+            let _ = retire(&shard, dma, locked).await;
+            drop(flight);
+        };
+        glommio::spawn_local(contained(closing)).detach();
+    }
+}
+
+/// Closes a file that has no I/O on its way.
+///
+/// The last reference to an open file description is dropped on a file thread: it may free the
+/// blocks of a removed file, which takes milliseconds for a large one. The lock is released by hand
+/// before, as io_uring may keep a reference to the description for a moment after an operation was
+/// answered, and whoever opens the file next must find it free.
+async fn retire(shard: &ShardIo, dma: DmaFile, locked: bool) -> io::Result<()> {
+    // No descriptor left for the twin: close on this thread, the lock goes with the description.
+    let twin = fd::duplicate(&dma).ok();
+    let closed = dma.close().await.map_err(os_error);
+    if let Some(twin) = twin {
+        shard
+            .ops
+            .run(move || {
+                if locked {
+                    // Fails only where there was no lock; closing ends it in any case.
+                    let _ = rustix::fs::flock(&twin, FlockOperation::Unlock);
+                }
+                drop(twin);
+            })
+            .await?;
+    }
+    closed
+}
+
+impl File for RealFile {
+    type Bytes = RealBytes;
+
+    async fn read_at(&self, at: u64, len: usize) -> Result<RealBytes, IoError> {
+        let failed = |source| self.error(IoOp::Read, source).at(at);
+        check_blocks(at, len).map_err(failed)?;
+        let charge = self.file.shard.read_charge(len).await.map_err(failed)?;
+        let running = self.running();
+        Self::detached(async move { running.read(at, len, charge).await }).await.map_err(failed)
+    }
+
+    async fn write_at(&self, bytes: RealBytes, at: u64) -> Result<(), IoError> {
+        let failed = |source| self.error(IoOp::Write, source).at(at);
+        check_blocks(at, bytes.as_ref().len()).map_err(failed)?;
+        let running = self.running();
+        Self::detached(async move { running.write(bytes, at).await }).await.map_err(failed)
+    }
+
+    async fn sync(&self) -> Result<(), IoError> {
+        let running = self.running();
+        // Never repeated, not even for EINTR: the kernel reports a lost write once.
+        let sync = async move { running.file.dma().fdatasync().await.map_err(os_error) };
+        Self::detached(sync).await.map_err(|source| self.error(IoOp::Sync, source))
+    }
+
+    async fn allocate(&self, len: u64) -> Result<(), IoError> {
+        self.on_file_thread(IoOp::Allocate, move |fd| {
+            if len == 0 {
+                return Ok(());
+            }
+            retry(|| rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, len))
+        })
+        .await
+    }
+
+    async fn set_len(&self, len: u64) -> Result<(), IoError> {
+        self.on_file_thread(IoOp::SetLen, move |fd| retry(|| rustix::fs::ftruncate(fd, len))).await
+    }
+
+    async fn len(&self) -> Result<u64, IoError> {
+        // fstat of the descriptor: glommio asks the path, which may be another file by now.
+        self.on_file_thread(IoOp::SetLen, move |fd| {
+            let stat = rustix::fs::fstat(fd)?;
+            u64::try_from(stat.st_size).map_err(io::Error::other)
+        })
+        .await
+    }
+
+    async fn close(self) -> Result<(), IoError> {
+        self.file.flights.idle().await;
+        let path = Rc::clone(&self.file.path);
+        let failed = |source| IoError::new(IoOp::Close, &path, source);
+        let mut file = Rc::try_unwrap(self.file)
+            .map_err(|_| failed(io::Error::other("an operation on it began while it closed")))?;
+        let dma = file.dma.take().expect("only the last owner takes it");
+        let shard = Rc::clone(&file.shard);
+        let (locked, flight) = (file.locked, shard.flights.begin());
+        Self::detached(async move {
+            let closed = retire(&shard, dma, locked).await;
+            drop(flight);
+            closed
+        })
+        .await
+        .map_err(failed)
+    }
+}
+
+/// O_DIRECT takes whole blocks; and a kernel that gets anything else says only "invalid argument".
+fn check_blocks(at: u64, len: usize) -> io::Result<()> {
+    if len == 0 || !len.is_multiple_of(BLOCK) || !at.is_multiple_of(BLOCK as u64) {
+        let text = format!("{len} bytes at {at} are not whole blocks of {BLOCK}");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    if at.checked_add(len as u64).is_none_or(|end| end > i64::MAX as u64) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "beyond the largest file"));
+    }
+    Ok(())
+}
+
+/// Interruptions that say nothing about the file: the same call is made again.
+fn is_interrupted(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
+}
+
+impl Running {
+    /// The file; open as long as `self`.
+    pub(super) fn dma(&self) -> &DmaFile {
+        self.file.dma()
+    }
+
+    /// The bytes of `[at, at + len)` as far as the file goes.
+    async fn read(&self, at: u64, len: usize, charge: Charge) -> io::Result<RealBytes> {
+        let first = self.read_once(at, len).await?;
+        // A transfer that ends inside a block ended at the end of the file, and one of full length
+        // is complete. Any other may have been cut short anywhere, so it is asked about again.
+        let ends = first.len() == len || !first.len().is_multiple_of(BLOCK);
+        let more = if ends { None } else { self.read_next(at, &first, len).await? };
+        let Some(more) = more else { return Ok(RealBytes::from_read(first, charge)) };
+        self.read_joined(at, len, [first, more], charge).await
+    }
+
+    /// What follows `done` at its place, or None at the end of the file.
+    async fn read_next(
+        &self,
+        at: u64,
+        done: &[u8],
+        len: usize,
+    ) -> io::Result<Option<glommio::io::ReadResult>> {
+        let more = self.read_once(at + done.len() as u64, len - done.len()).await?;
+        Ok(if more.is_empty() { None } else { Some(more) })
+    }
+
+    /// The rare case of a transfer in pieces: they are copied together. `charge` covers the buffer
+    /// that is kept; the pieces are gone when this returns.
+    async fn read_joined(
+        &self,
+        at: u64,
+        len: usize,
+        pieces: [glommio::io::ReadResult; 2],
+        charge: Charge,
+    ) -> io::Result<RealBytes> {
+        let mut whole = Vec::with_capacity(len);
+        for piece in pieces {
+            whole.extend_from_slice(&piece);
+        }
+        for _ in 0..ROUNDS_MAX {
+            if whole.len() >= len || !whole.len().is_multiple_of(BLOCK) {
+                break;
+            }
+            match self.read_next(at, &whole, len).await? {
+                Some(more) => whole.extend_from_slice(&more),
+                None => break,
+            }
+        }
+        Ok(RealBytes::copied(&whole, charge))
+    }
+
+    async fn read_once(&self, at: u64, len: usize) -> io::Result<glommio::io::ReadResult> {
+        let mut rounds = 0;
+        loop {
+            // Only the aligned call: `read_at` answers bytes beyond the end of the file.
+            match self.dma().read_at_aligned(at, len).await.map_err(os_error) {
+                Err(e) if is_interrupted(&e) && rounds < ROUNDS_MAX => rounds += 1,
+                other => return other,
+            }
+        }
+    }
+
+    /// Writes all of `bytes` at `at`.
+    async fn write(&self, bytes: RealBytes, at: u64) -> io::Result<()> {
+        let all = bytes.as_ref();
+        let mut data = match bytes.writable() {
+            Some(data) => data,
+            None => copied(all),
+        };
+        let done = Cell::new(0);
+        for _ in 0..ROUNDS_MAX {
+            let place = at + done.get() as u64;
+            match self.dma().write_rc_at(data, place).await.map_err(os_error) {
+                Ok(count) => {
+                    // Whole blocks only: a block that was cut in the middle is written again.
+                    let moved = done.get() + count / BLOCK * BLOCK;
+                    if moved == all.len() {
+                        return Ok(());
+                    }
+                    if moved == done.get() {
+                        let text = "the device took no further block";
+                        return Err(io::Error::new(io::ErrorKind::WriteZero, text));
+                    }
+                    done.set(moved);
+                }
+                Err(e) if is_interrupted(&e) => {}
+                Err(e) => return Err(e),
+            }
+            // glommio writes whole buffers, so the rest needs one of its own. It is not counted
+            // against the budget: waiting for room here could wait for this very write.
+            data = copied(&all[done.get()..]);
+        }
+        Err(io::Error::new(io::ErrorKind::WriteZero, "interrupted again and again"))
+    }
+}
+
+/// A glommio buffer with a copy of `bytes`.
+fn copied(bytes: &[u8]) -> Rc<glommio::io::DmaBuffer> {
+    let mut data = glommio::allocate_dma_buffer(bytes.len());
+    data.as_bytes_mut().copy_from_slice(bytes);
+    Rc::new(data)
+}

@@ -1,0 +1,202 @@
+//! The file-operations threads: everything about files that may block, kept off the shards.
+
+use std::any::Any;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+
+use corelog_io::{IoError, IoOp, Open};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+
+enum Job {
+    Run(Box<dyn FnOnce() + Send>),
+    /// Ends the thread that takes it.
+    Stop,
+}
+
+/// A handle to the threads; cheap to clone, usable from any thread. Jobs run in the order they
+/// came, on as many threads as [`FileThreads::start`] was given, so that a long `fallocate` does
+/// not hold up every open.
+#[derive(Clone)]
+pub(crate) struct FileOps {
+    jobs: mpsc::Sender<Job>,
+}
+
+/// The threads themselves.
+pub(crate) struct FileThreads {
+    threads: Vec<JoinHandle<()>>,
+    jobs: mpsc::Sender<Job>,
+}
+
+impl FileThreads {
+    /// Starts `count` threads.
+    pub(crate) fn start(count: usize) -> io::Result<(FileThreads, FileOps)> {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let queue = Arc::new(Mutex::new(queue));
+        let mut threads = Vec::with_capacity(count);
+        for number in 0..count {
+            let queue = Arc::clone(&queue);
+            let name = format!("corelog-file-{number}");
+            threads.push(thread::Builder::new().name(name).spawn(move || serve(&queue))?);
+        }
+        Ok((FileThreads { threads, jobs: jobs.clone() }, FileOps { jobs }))
+    }
+
+    /// Ends the threads after the jobs that were asked for so far. Later ones fail.
+    pub(crate) fn join(self) {
+        for _ in &self.threads {
+            // Fails only where the threads are gone already.
+            let _ = self.jobs.send(Job::Stop);
+        }
+        for thread in self.threads {
+            // A job's panic was caught and reported to whoever asked; the loop itself has none.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(queue: &Mutex<mpsc::Receiver<Job>>) {
+    loop {
+        // The lock is held while waiting: exactly one thread waits on the queue, the others on it.
+        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        match job {
+            Ok(Job::Run(job)) => job(),
+            Ok(Job::Stop) | Err(mpsc::RecvError) => return,
+        }
+    }
+}
+
+impl FileOps {
+    /// Runs `job` on a file thread. A job that panics is an error here, and nothing there.
+    /// The job runs even where the future is dropped.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let job = move || {
+            // Nobody waits any more where sending fails: the future was dropped.
+            let _ = reply.send(catch_unwind(AssertUnwindSafe(job)));
+        };
+        if self.jobs.send(Job::Run(Box::new(job))).is_err() {
+            return Err(io::Error::other("the file-operations threads have ended"));
+        }
+        match answer.await {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(panic)) => Err(io::Error::other(panic_text("file operation", &*panic))),
+            Err(oneshot::RecvError) => Err(io::Error::other("a file-operations thread was lost")),
+        }
+    }
+
+    /// Runs `job` on a file thread and flattens the two errors into one.
+    pub(crate) async fn run_io<T: Send + 'static>(
+        &self,
+        op: IoOp,
+        path: &Path,
+        job: impl FnOnce(&Path) -> Result<T, IoError> + Send + 'static,
+    ) -> Result<T, IoError> {
+        let owned = path.to_path_buf();
+        match self.run(move || job(&owned)).await {
+            Ok(result) => result,
+            Err(lost) => Err(IoError::new(op, path, lost)),
+        }
+    }
+}
+
+/// A panic's message, for an error or a report.
+pub(crate) fn panic_text(what: &str, panic: &(dyn Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    format!("{what} panicked: {text}")
+}
+
+/// Repeats a system call that a signal interrupted.
+pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(rustix::io::Errno::INTR) => {}
+            other => return other.map_err(io::Error::from),
+        }
+    }
+}
+
+/// Opens `path` as [`corelog_io::Disk::open`] says; `direct` adds O_DIRECT.
+///
+/// The flock is taken on THIS open file description, and it is the one that all I/O goes through
+/// (`fd.rs`): a write that a killed process left in flight keeps the description, and with it the
+/// lock, until it has landed.
+pub(crate) fn open(path: &Path, how: Open, direct: bool) -> Result<OwnedFd, IoError> {
+    let failed = |source: io::Error| IoError::new(IoOp::Open, path, source);
+    let mut flags = OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    flags |= if how.write || how.create_new { OFlags::RDWR } else { OFlags::RDONLY };
+    flags.set(OFlags::CREATE | OFlags::EXCL, how.create_new);
+    flags.set(OFlags::DSYNC, how.dsync);
+    flags.set(OFlags::DIRECT, direct);
+    // NONBLOCK for the open only: a FIFO under a segment's name must not stop this thread. It is
+    // taken off again, as io_uring answers EAGAIN on such descriptors.
+    let mode = Mode::from_raw_mode(0o644);
+    let fd = retry(|| rustix::fs::open(path, flags | OFlags::NONBLOCK, mode)).map_err(failed)?;
+    let stat = rustix::fs::fstat(&fd).map_err(|e| failed(e.into()))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
+    }
+    let kept = if direct { OFlags::DIRECT } else { OFlags::empty() };
+    rustix::fs::fcntl_setfl(&fd, kept).map_err(|e| failed(e.into()))?;
+    if how.lock {
+        retry(|| rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive))
+            .map_err(|source| IoError::new(IoOp::Lock, path, source))?;
+    }
+    Ok(fd)
+}
+
+/// Names in `dir`, true for a directory.
+pub(crate) fn list(dir: &Path) -> Result<Vec<(OsString, bool)>, IoError> {
+    let failed = |source: io::Error| IoError::new(IoOp::List, dir, source);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let is_dir = entry.file_type().map_err(failed)?.is_dir();
+        names.push((entry.file_name(), is_dir));
+    }
+    Ok(names)
+}
+
+/// Creates one directory; fine if it exists.
+pub(crate) fn create_dir(dir: &Path) -> Result<(), IoError> {
+    match fs::create_dir(dir) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
+        other => other.map_err(|source| IoError::new(IoOp::CreateDir, dir, source)),
+    }
+}
+
+/// Makes the entries of `dir` durable.
+pub(crate) fn sync_dir(dir: &Path) -> Result<(), IoError> {
+    let failed = |source: io::Error| IoError::new(IoOp::SyncDir, dir, source);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let fd = retry(|| rustix::fs::open(dir, flags, Mode::empty())).map_err(failed)?;
+    // Not retried: an fsync that failed once may report success the next time.
+    rustix::fs::fsync(&fd).map_err(|e| failed(e.into()))
+}
+
+/// Renames, replacing a file at `to`.
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), IoError> {
+    fs::rename(from, to).map_err(|source| IoError::new(IoOp::Rename, from, source))
+}
+
+/// Removes a file.
+pub(crate) fn remove(path: &Path) -> Result<(), IoError> {
+    fs::remove_file(path).map_err(|source| IoError::new(IoOp::Remove, path, source))
+}
+
+/// The absolute form of `path`: glommio and the threads must not depend on the working directory.
+pub(crate) fn absolute(path: &Path) -> io::Result<PathBuf> {
+    std::path::absolute(path)
+}

@@ -1,0 +1,34 @@
+//! The runtime: glommio and io_uring, behind the traits of `corelog-io`. No other folder names them.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `executor` | shard threads: start all or none, run, drain, leave |
+//! | `platform`, `disk`, `file`, `clock`, `spawn` | the traits, implemented |
+//! | `buffer`, `budget` | buffers of the registered pool, counted |
+//! | `lease` | buffers lent to other threads |
+//! | `fileops`, `fd` | what may block runs on threads of its own; raw descriptors |
+//! | `uring`, `direct`, `affinity`, `placement` | what the machine allows, found out at start |
+
+mod affinity;
+mod budget;
+mod buffer;
+mod clock;
+mod direct;
+mod disk;
+mod error;
+mod executor;
+mod fd;
+mod file;
+mod fileops;
+mod inflight;
+mod lease;
+mod placement;
+mod platform;
+mod spawn;
+mod start_error;
+mod uring;
+
+pub use direct::{DirectIo, DirectIoError};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! The start-up probe of io_uring: a clear refusal before glommio can panic or exit the process.
+
+use std::fmt;
+use std::fs;
+use std::io;
+
+use io_uring::{IoUring, Probe, opcode};
+use rustix::process::{Resource, getrlimit};
+
+/// Locked memory that glommio asks for before it starts, whatever it then uses.
+const MEMLOCK_MIN: u64 = 512 * 1024;
+
+/// The operations that glommio 0.9 refuses to start without (it exits the process over them).
+const REQUIRED: [(u8, &str); 23] = [
+    (opcode::Nop::CODE, "NOP"),
+    (opcode::Readv::CODE, "READV"),
+    (opcode::Writev::CODE, "WRITEV"),
+    (opcode::Fsync::CODE, "FSYNC"),
+    (opcode::ReadFixed::CODE, "READ_FIXED"),
+    (opcode::WriteFixed::CODE, "WRITE_FIXED"),
+    (opcode::PollAdd::CODE, "POLL_ADD"),
+    (opcode::PollRemove::CODE, "POLL_REMOVE"),
+    (opcode::SendMsg::CODE, "SENDMSG"),
+    (opcode::RecvMsg::CODE, "RECVMSG"),
+    (opcode::Timeout::CODE, "TIMEOUT"),
+    (opcode::TimeoutRemove::CODE, "TIMEOUT_REMOVE"),
+    (opcode::Accept::CODE, "ACCEPT"),
+    (opcode::LinkTimeout::CODE, "LINK_TIMEOUT"),
+    (opcode::Connect::CODE, "CONNECT"),
+    (opcode::Fallocate::CODE, "FALLOCATE"),
+    (opcode::OpenAt::CODE, "OPENAT"),
+    (opcode::Close::CODE, "CLOSE"),
+    (opcode::Statx::CODE, "STATX"),
+    (opcode::Read::CODE, "READ"),
+    (opcode::Write::CODE, "WRITE"),
+    (opcode::Send::CODE, "SEND"),
+    (opcode::Recv::CODE, "RECV"),
+];
+
+/// io_uring cannot be used here, and why.
+#[derive(Debug)]
+pub(crate) enum UringError {
+    /// The kernel refused a ring.
+    Refused {
+        /// Its answer.
+        source: io::Error,
+        /// What the system says about io_uring, at the time of the refusal.
+        facts: Facts,
+    },
+    /// The kernel lacks an operation.
+    Missing {
+        /// Names of io_uring operations.
+        operations: Vec<&'static str>,
+    },
+    /// RLIMIT_MEMLOCK is too low.
+    Memlock {
+        /// The limit, in bytes.
+        limit: u64,
+    },
+}
+
+/// What decides whether io_uring is allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// `kernel.io_uring_disabled`: 0 allowed, 1 for a group only, 2 for nobody. None: no such knob.
+    pub(crate) disabled: Option<u8>,
+    /// RLIMIT_MEMLOCK in bytes, None for no limit.
+    pub(crate) memlock: Option<u64>,
+    /// RLIMIT_NOFILE.
+    pub(crate) files: Option<u64>,
+}
+
+impl Facts {
+    fn gather() -> Facts {
+        let knob = fs::read_to_string("/proc/sys/kernel/io_uring_disabled").ok();
+        Facts {
+            disabled: knob.and_then(|text| text.trim().parse().ok()),
+            memlock: getrlimit(Resource::Memlock).current,
+            files: getrlimit(Resource::Nofile).current,
+        }
+    }
+}
+
+/// Checks that a ring can be had, with every operation that is needed.
+pub(crate) fn check() -> Result<(), UringError> {
+    let facts = Facts::gather();
+    if let Some(limit) = facts.memlock.filter(|limit| *limit < MEMLOCK_MIN) {
+        return Err(UringError::Memlock { limit });
+    }
+    let mut probe = Probe::new();
+    IoUring::new(2)
+        .and_then(|ring| ring.submitter().register_probe(&mut probe))
+        .map_err(|source| UringError::Refused { source, facts })?;
+    let lacking = REQUIRED.iter().filter(|(code, _)| !probe.is_supported(*code));
+    let operations: Vec<_> = lacking.map(|(_, name)| *name).collect();
+    if operations.is_empty() { Ok(()) } else { Err(UringError::Missing { operations }) }
+}
+
+impl fmt::Display for UringError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UringError::Refused { source, facts } => {
+                write!(f, "io_uring cannot be used ({source}): ")?;
+                remedy(f, source, facts)
+            }
+            UringError::Missing { operations } => write!(
+                f,
+                "the kernel's io_uring lacks {}: Linux 5.8 or newer is needed",
+                operations.join(", ")
+            ),
+            UringError::Memlock { limit } => write!(
+                f,
+                "RLIMIT_MEMLOCK is {limit} bytes, at least {MEMLOCK_MIN} are needed: raise it \
+                 (`ulimit -l`, systemd LimitMEMLOCK=, docker --ulimit memlock=)"
+            ),
+        }
+    }
+}
+
+fn remedy(f: &mut fmt::Formatter<'_>, source: &io::Error, facts: &Facts) -> fmt::Result {
+    match (source.raw_os_error(), facts.disabled) {
+        (Some(libc::EPERM), Some(value @ 1..)) => write!(
+            f,
+            "the sysctl kernel.io_uring_disabled is {value}: set it to 0 (or 1 and put this user \
+             into kernel.io_uring_group)"
+        ),
+        (Some(libc::EPERM), _) => write!(
+            f,
+            "a security policy forbids it, usually a container's seccomp profile: allow \
+             io_uring_setup, io_uring_enter and io_uring_register there"
+        ),
+        (Some(libc::ENOSYS), _) => write!(
+            f,
+            "the kernel was built without io_uring, is older than 5.8, or a seccomp profile hides \
+             it: allow io_uring_setup, io_uring_enter and io_uring_register there"
+        ),
+        (Some(libc::ENOMEM), _) => write!(
+            f,
+            "locked memory is used up; RLIMIT_MEMLOCK is {}: raise it (`ulimit -l`, systemd \
+             LimitMEMLOCK=, docker --ulimit memlock=)",
+            limit(facts.memlock)
+        ),
+        (Some(libc::EMFILE), _) => write!(
+            f,
+            "file descriptors are used up; RLIMIT_NOFILE is {}: raise it (`ulimit -n`, systemd \
+             LimitNOFILE=)",
+            limit(facts.files)
+        ),
+        _ => write!(f, "see io_uring_setup(2)"),
+    }
+}
+
+fn limit(value: Option<u64>) -> String {
+    value.map_or_else(|| "unlimited".to_owned(), |value| value.to_string())
+}
+
+impl std::error::Error for UringError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            UringError::Refused { source, .. } => Some(source),
+            UringError::Missing { .. } | UringError::Memlock { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_limit_its_value_and_the_remedy() {
+        let facts = Facts { disabled: Some(2), memlock: Some(65_536), files: Some(64) };
+        let cases: [(i32, &[&str]); 5] = [
+            (libc::EPERM, &["kernel.io_uring_disabled is 2", "set it to 0"]),
+            (libc::ENOSYS, &["seccomp", "5.8"]),
+            (libc::ENOMEM, &["RLIMIT_MEMLOCK is 65536", "raise it"]),
+            (libc::EMFILE, &["RLIMIT_NOFILE is 64", "raise it"]),
+            (libc::EIO, &["io_uring_setup(2)"]),
+        ];
+        for (errno, wanted) in cases {
+            let source = io::Error::from_raw_os_error(errno);
+            let text = UringError::Refused { source, facts: facts.clone() }.to_string();
+            for want in wanted {
+                assert!(text.contains(want), "{errno}: {text}");
+            }
+        }
+        let allowed = Facts { disabled: Some(0), ..facts };
+        let source = io::Error::from_raw_os_error(libc::EPERM);
+        let text = UringError::Refused { source, facts: allowed }.to_string();
+        assert!(text.contains("seccomp profile"), "{text}");
+    }
+
+    #[test]
+    fn here_it_works() {
+        check().expect("the tests need io_uring");
+    }
+}
