@@ -238,7 +238,8 @@ pub mod slot_header {
     /// Bytes before the record's own fields.
     pub const LEN: usize = 32;
     /// Which record this is.
-    pub const MAGIC: Field = Field::new(0, 8, "magic", "bytes", "names the record, see above");
+    pub const MAGIC: Field =
+        Field::new(0, 8, "magic", "bytes", "names the record: `CLOGMANI` or `CLOGCLCK`");
     /// XXH3-64 over the rest of the slot.
     pub const CHECKSUM: Field =
         Field::new(8, 8, "checksum", "u64", "XXH3-64 of bytes 16..4096 of the slot");

@@ -4,33 +4,12 @@
 //! where the next window has to begin. Nothing is remembered of the bytes, and no window is asked
 //! for that is longer than the largest batch.
 
+mod expect;
+
 use crate::layout::batch_header;
 use crate::{BATCH_HEADER_LEN, Batch, BatchHeader, FormatError, FormatErrorKind, UnverifiedBatch};
 
-/// What the place in the log demands of the next batch. The scan carries it on as it goes.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Expect {
-    /// The partition whose file this is; `None`: whatever the first batch says.
-    pub partition_id: Option<u64>,
-    /// `base_offset` of the next batch; `None`: whatever the first batch says.
-    pub next_offset: Option<u64>,
-    /// `base_timestamp` that the next batch has to be later than, in microseconds.
-    pub after_timestamp: Option<u64>,
-    /// Set for files of the reference server: time that does not increase is then a finding
-    /// ([`Findings::time_went_back`]), not damage.
-    pub time_may_go_back: bool,
-}
-
-/// Oddities of a batch that are no damage.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Findings {
-    /// The `offset_delta`s are not 0, 1, 2, ...: stored as the reference server got them.
-    pub deltas_not_index: bool,
-    /// `base_timestamp` is not later than that of the batch before.
-    pub time_went_back: bool,
-    /// A user headers block does not have the structure that the specification asks for.
-    pub user_headers_malformed: bool,
-}
+pub use expect::{Expect, Findings};
 
 /// What the scan says about one place of the file.
 #[derive(Clone, Copy, Debug)]
@@ -192,9 +171,7 @@ impl Scan {
         let at = self.position;
         let header = batch.header();
         self.position += header.batch_length;
-        self.expect.partition_id = Some(header.partition_id);
-        self.expect.next_offset = header.end_offset();
-        self.expect.after_timestamp = Some(header.base_timestamp);
+        self.expect.follow(header);
         let findings = Findings {
             deltas_not_index: !batch.deltas_are_index(),
             time_went_back,
@@ -270,45 +247,6 @@ fn look(window: &[u8], left: u64, layout_only: bool) -> Look<'_> {
         Ok(batch) => Look::Batch(batch),
         Err(why) => Look::Damage(why),
     }
-}
-
-impl Expect {
-    /// Whether a batch of this header may stand here; `Ok(true)` when time did not increase and
-    /// need not.
-    fn check(&self, header: &BatchHeader) -> Result<bool, FormatError> {
-        expect_equal(self.partition_id, header.partition_id, &batch_header::PARTITION_ID)?;
-        expect_equal(self.next_offset, header.base_offset, &batch_header::BASE_OFFSET)?;
-        if header.end_offset().is_none() {
-            let max = u64::MAX - u64::from(header.message_count);
-            let kind = FormatErrorKind::OutOfRange { found: header.base_offset, min: 0, max };
-            return Err(mismatch(&batch_header::BASE_OFFSET, kind));
-        }
-        let time_went_back =
-            self.after_timestamp.is_some_and(|after| header.base_timestamp <= after);
-        if time_went_back && !self.time_may_go_back {
-            let expected = self.after_timestamp.map_or(0, |after| after.saturating_add(1));
-            let kind = FormatErrorKind::Mismatch { expected, found: header.base_timestamp };
-            return Err(mismatch(&batch_header::BASE_TIMESTAMP, kind));
-        }
-        Ok(time_went_back)
-    }
-}
-
-fn expect_equal(
-    expected: Option<u64>,
-    found: u64,
-    field: &crate::layout::Field,
-) -> Result<(), FormatError> {
-    match expected {
-        Some(expected) if expected != found => {
-            Err(mismatch(field, FormatErrorKind::Mismatch { expected, found }))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn mismatch(field: &crate::layout::Field, kind: FormatErrorKind) -> FormatError {
-    FormatError::new(field.at as u64, field.name, kind)
 }
 
 fn clip(window: &[u8], left: u64) -> &[u8] {

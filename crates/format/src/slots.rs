@@ -1,4 +1,5 @@
-//! Small records that are replaced in place: two slots, written in turn, the newer valid one counts.
+//! Small records that are replaced in place: two slots, written in turn, the newer valid one
+//! counts.
 //!
 //! A slot is 4 KiB so that O_DIRECT can write it, and everything that is not zero stands in its
 //! first 512 bytes: where a logical sector is old or new after a power loss (`docs/durability.md`),

@@ -1,1 +1,56 @@
-//! (being written)
+//! Many partitions on one core, and the crossing between cores.
+//!
+//! The life of a request, file by file:
+//!
+//! | step | file |
+//! | --- | --- |
+//! | bytes are verified where they arrive, and take their share of the limits | `client`, `producer`, `limits` |
+//! | the shuffle: which shard owns the partition | `placement` |
+//! | the one crossing, and the wake of a shard that sleeps | `mailbox`, `wake`, `request` |
+//! | the owner hands it to its partition | `shard`, `partitions`, `life`, `tasks` |
+//! | the answer comes back, or `Closed` where the shard is gone | `reply`, `slab`, `free`, `records` |
+//!
+//! [`Shards::new`] makes the outside and a [`Seat`] for each shard. On its own thread each seat
+//! becomes a [`Shard`], which runs until it is closed. [`Client`]s append and poll from any thread,
+//! [`ShardContext`]s from the shards themselves.
+//!
+//! A shard never blocks. Nothing here knows a runtime: disk, clock and tasks come through the
+//! traits of `corelog-io`, real or simulated, and buffers leave their shard through [`Lend`].
+#![forbid(unsafe_code)]
+
+mod client;
+mod context;
+mod error;
+mod free;
+mod life;
+mod limits;
+mod mailbox;
+mod partitions;
+mod placement;
+mod producer;
+mod records;
+mod reply;
+mod request;
+mod shard;
+mod shards;
+mod slab;
+mod stats;
+mod sync;
+mod tasks;
+mod thread;
+mod wake;
+
+pub use client::{AppendCall, Client, FlushCall, PollCall, WatermarksCall};
+pub use context::ShardContext;
+pub use error::{
+    AppendError, ControlError, FailureReason, PartitionFailure, PollError, Unavailable,
+};
+pub use limits::{ClientLimits, ShardLimits};
+pub use placement::PartitionId;
+pub use producer::Producer;
+pub use records::{Batches, CopyOut, Lend, RecordBatch, Records};
+pub use reply::Call;
+pub use shard::Shard;
+pub use shards::{Seat, Shards};
+pub use stats::{CloseReport, ShardStats};
+pub use thread::ShardThread;

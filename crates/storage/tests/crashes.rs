@@ -191,7 +191,7 @@ fn lives(seed: u64, count: usize) {
             assert!(appended.base_timestamp > oracle.time, "seed {seed}: time goes back");
             oracle.kept.insert(appended.base_offset, (bytes, appended));
             oracle.safe_end = appended.base_offset + 1;
-            if seed % 2 == 0 {
+            if seed.is_multiple_of(2) {
                 log.close().await.unwrap();
             }
         });

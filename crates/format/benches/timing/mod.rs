@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-/// Rounds of each case. The cases take turns, so that a slow second of the machine hits all alike.
-const ROUNDS: usize = 31;
+/// Rounds of each case. The cases take turns, so that a slow second of the machine hits all alike,
+/// and rounds are short, so that most of them are not interrupted.
+const ROUNDS: usize = 101;
 
 /// One thing to measure.
 pub(crate) struct Case<'a> {

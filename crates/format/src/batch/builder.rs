@@ -29,6 +29,7 @@ pub struct BatchBuilder {
     /// Empty, or a header's room and the frames.
     bytes: Vec<u8>,
     message_count: u32,
+    /// Origin times of the earliest and the latest message; without messages they mean nothing.
     earliest: u64,
     latest: u64,
 }
@@ -178,7 +179,6 @@ impl BatchBuilder {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.message_count = 0;
-        (self.earliest, self.latest) = (0, 0);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whatever windows the scan is fed, it says the same as over the whole file at once.
 
-use corelog_format::{BATCH_BYTES_MAX, Findings, FormatError, Scan, Step, scan};
+use corelog_format::{BATCH_BYTES_MAX, Findings, FormatError, FormatErrorKind, Scan, Step, scan};
 
 use crate::damage::{place, segment};
 use crate::make::{Random, put_u64};
@@ -161,6 +161,21 @@ fn the_files_end_is_the_end_of_every_window() {
     assert!(matches!(scan.next(&file), Step::Batch { .. }));
     let rest = &file[starts[1]..];
     assert!(matches!(scan.next(rest), Step::End { at } if at == starts[1] as u64));
+
+    // A header that the file cuts is too short, though the window goes on.
+    let cut = starts[1] as u64 + 100;
+    let mut scan = Scan::new(starts[1] as u64, cut, 0, Default::default());
+    let Step::Torn { why, .. } = scan.next(rest) else { panic!("a cut header") };
+    assert_eq!(why.kind, FormatErrorKind::Truncated { needed: 256, have: 100 });
+
+    // Zeros up to the file's end are its end, whatever stands behind it.
+    let mut zeros = vec![0; 1000];
+    zeros.push(1);
+    for length in [1, 255, 256, 257, 1000] {
+        let mut scan = Scan::new(0, length, 0, place());
+        assert!(matches!(scan.next(&zeros), Step::End { at: 0 }), "{length}");
+    }
+
     let mut beyond = Scan::new(1_000, 999, 0, place());
     assert!(matches!(beyond.next(&file), Step::End { at: 1_000 }));
 }

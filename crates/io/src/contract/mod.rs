@@ -64,7 +64,8 @@ pub async fn suite_with_links<P: Platform>(platform: &P, root: &Path, make_link:
             a_read_of_blocks_in_flight_sees_old_or_new, many_writes_at_once,
             large_transfers_are_whole, allocate_reserves_and_reads_as_zeros,
             set_len_cuts_and_grows_with_zeros, a_dsync_handle_writes_what_others_read, sync_is_ok,
-            a_lock_excludes_until_it_is_closed, a_dropped_handle_gives_its_lock_back;
+            a_lock_excludes_until_it_is_closed, a_dropped_handle_gives_its_lock_back,
+            operations_in_flight_end_before_the_lock_is_free;
         names: open_says_what_is_missing_or_there, directories_are_made_once,
             list_tells_names_and_kinds, rename_replaces_a_file, rename_moves_a_directory,
             a_removed_file_stays_readable, sync_dir_wants_a_directory;

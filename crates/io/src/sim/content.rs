@@ -9,32 +9,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::Rng;
-use super::cut::Mood;
+use super::cut::{Mood, SECTOR};
+use super::versions::{Block, Order, Versions, zeroed_from, zeros};
 use crate::BLOCK;
-
-/// A power cut tears writes at this size at the finest.
-pub(super) const SECTOR: usize = 512;
-
-type Block = Rc<[u8]>;
-
-/// A place in the one order of everything that began or returned.
-pub(super) type Order = u64;
-
-#[derive(Clone)]
-enum Change {
-    Data(Block),
-    /// Bytes from here to the block's end became zero, with the cut of this order.
-    ZeroFrom(usize, Order),
-}
-
-#[derive(Clone)]
-struct Version {
-    change: Change,
-    /// When the write returned.
-    landed: Order,
-    /// A sync that should have covered it failed: no later sync does.
-    doubtful: bool,
-}
 
 #[derive(Clone)]
 struct LenChange {
@@ -58,7 +35,7 @@ pub(super) struct Content {
     blocks: BTreeMap<u64, Block>,
     durable_len: u64,
     durable: BTreeMap<u64, Block>,
-    pending: BTreeMap<u64, Vec<Version>>,
+    pending: BTreeMap<u64, Versions>,
     lens: Vec<LenChange>,
     /// Blocks from the start that have space, written or not.
     reserved: u64,
@@ -67,16 +44,6 @@ pub(super) struct Content {
 
 fn block_of(at: u64) -> u64 {
     at / BLOCK as u64
-}
-
-fn zeros() -> Block {
-    Rc::from([0; BLOCK].as_slice())
-}
-
-fn zeroed_from(block: &Block, from: usize) -> Block {
-    let mut bytes = block.to_vec();
-    bytes[from..].fill(0);
-    Rc::from(bytes)
 }
 
 impl Content {
@@ -152,6 +119,13 @@ impl Content {
         self.grow(at + bytes.len() as u64, now);
     }
 
+    /// Every write in flight arrives, after all that returned.
+    pub(super) fn land_in_flight(&mut self) {
+        for write in std::mem::take(&mut self.in_flight) {
+            self.land(write.at, &write.bytes, Order::MAX);
+        }
+    }
+
     /// Some sectors of a write arrived (it failed, or its process died): which ones, `rng` says.
     pub(super) fn land_some(&mut self, at: u64, bytes: &[u8], now: Order, rng: &mut Rng) {
         let mood = Mood::draw(rng);
@@ -179,8 +153,7 @@ impl Content {
 
     fn land_block(&mut self, number: u64, data: Block, now: Order) {
         self.blocks.insert(number, Rc::clone(&data));
-        let version = Version { change: Change::Data(data), landed: now, doubtful: false };
-        self.pending.entry(number).or_default().push(version);
+        self.pending.entry(number).or_default().push_data(data, now);
     }
 
     fn grow(&mut self, len: u64, now: Order) {
@@ -228,9 +201,7 @@ impl Content {
             } else if let Some(block) = self.blocks.get_mut(&number) {
                 *block = zeroed_from(block, from);
             }
-            let change = Change::ZeroFrom(from, now);
-            let version = Version { change, landed: now, doubtful: false };
-            self.pending.entry(number).or_default().push(version);
+            self.pending.entry(number).or_default().push_cut(from, now);
         }
         self.reserved = self.reserved.min(len.div_ceil(BLOCK as u64));
         self.len = len;
@@ -241,12 +212,8 @@ impl Content {
     pub(super) fn commit_before(&mut self, begun: Order) {
         let covered = self.lens.iter().rposition(|l| l.landed < begun && !l.doubtful);
         let cuts_to = self.commit_lens(covered);
-        let numbers: Vec<u64> = self.pending.keys().copied().collect();
-        for number in numbers {
-            self.fold(number, |version| match version.change {
-                Change::Data(_) => version.landed < begun && !version.doubtful,
-                Change::ZeroFrom(_, cut) => cut <= cuts_to,
-            });
+        for number in self.pending.keys().copied().collect::<Vec<u64>>() {
+            self.settle(number, |versions, base| versions.commit_before(base, begun, cuts_to));
         }
     }
 
@@ -257,18 +224,12 @@ impl Content {
         let reached = self.durable_len >= end && self.lens.iter().all(|l| l.len >= end);
         if !reached {
             let cuts_to = self.commit_lens(self.lens.len().checked_sub(1));
-            let numbers: Vec<u64> = self.pending.keys().copied().collect();
-            for number in numbers {
-                self.fold(
-                    number,
-                    |v| matches!(v.change, Change::ZeroFrom(_, cut) if cut <= cuts_to),
-                );
+            for number in self.pending.keys().copied().collect::<Vec<u64>>() {
+                self.settle(number, |versions, base| versions.commit_cuts(base, cuts_to));
             }
         }
         for number in block_of(at)..block_of(end) {
-            let Some(versions) = self.pending.get(&number) else { continue };
-            let last = versions.last().map(|v| v.landed);
-            self.fold(number, |v| Some(v.landed) == last);
+            self.settle(number, |versions, base| versions.commit_newest(base));
         }
     }
 
@@ -281,41 +242,26 @@ impl Content {
         newest
     }
 
-    /// Moves the changes of a block that `covered` names into its durable content.
-    fn fold(&mut self, number: u64, covered: impl Fn(&Version) -> bool) {
-        let Some(versions) = self.pending.remove(&number) else { return };
-        let mut base = self.durable.remove(&number);
-        let mut rest: Vec<Version> = Vec::new();
-        for version in versions {
-            match (covered(&version), &version.change) {
-                (true, Change::Data(data)) => {
-                    base = Some(Rc::clone(data));
-                    rest.clear();
-                }
-                (true, Change::ZeroFrom(from, _)) => {
-                    base = base.filter(|_| *from != 0).map(|b| zeroed_from(&b, *from));
-                    for older in &mut rest {
-                        if let Change::Data(data) = &mut older.change {
-                            *data = zeroed_from(data, *from);
-                        }
-                    }
-                }
-                (false, _) => rest.push(version),
-            }
-        }
-        if let Some(base) = base {
+    /// Lets `commit` move changes of a block into its durable content.
+    fn settle(
+        &mut self,
+        number: u64,
+        commit: impl FnOnce(&mut Versions, Option<Block>) -> Option<Block>,
+    ) {
+        let Some(mut versions) = self.pending.remove(&number) else { return };
+        if let Some(base) = commit(&mut versions, self.durable.remove(&number)) {
             self.durable.insert(number, base);
         }
-        if !rest.is_empty() {
-            self.pending.insert(number, rest);
+        if !versions.is_empty() {
+            self.pending.insert(number, versions);
         }
     }
 
     /// A sync that began at `begun` failed: what it should have covered may be lost whatever
     /// follows, until it is written again.
     pub(super) fn doubt_before(&mut self, begun: Order) {
-        for version in self.pending.values_mut().flatten().filter(|v| v.landed < begun) {
-            version.doubtful = true;
+        for versions in self.pending.values_mut() {
+            versions.doubt_before(begun);
         }
         for change in self.lens.iter_mut().filter(|l| l.landed < begun) {
             change.doubtful = true;
@@ -330,30 +276,7 @@ impl Content {
         let cuts_to = self.commit_lens(kept.checked_sub(1));
         for (number, versions) in std::mem::take(&mut self.pending) {
             let base = self.durable.remove(&number).unwrap_or_else(zeros);
-            let mut block = base.to_vec();
-            mood.each_unit(rng, |unit, rng| {
-                let chosen = mood.version(rng, versions.len());
-                let mut piece = &base[unit.clone()];
-                for version in &versions[..chosen] {
-                    if let Change::Data(data) = &version.change {
-                        piece = &data[unit.clone()];
-                    }
-                }
-                block[unit.clone()].copy_from_slice(piece);
-                // A cut that was kept zeroes what was there before it, and only that.
-                let since = versions[..chosen]
-                    .iter()
-                    .rposition(|v| matches!(v.change, Change::Data(_)))
-                    .map_or(0, |at| at + 1);
-                for version in &versions[since..] {
-                    if let Change::ZeroFrom(from, cut) = version.change
-                        && cut <= cuts_to
-                    {
-                        block[unit.start.max(from).min(unit.end)..unit.end].fill(0);
-                    }
-                }
-            });
-            self.durable.insert(number, Rc::from(block));
+            self.durable.insert(number, versions.choose(&base, cuts_to, mood, rng));
         }
         self.lens.clear();
         self.clip_durable();
@@ -415,10 +338,8 @@ impl Content {
         self.blocks.insert(number, change(&now));
         let durable = self.durable.get(&number).cloned().unwrap_or_else(zeros);
         self.durable.insert(number, change(&durable));
-        for version in self.pending.get_mut(&number).into_iter().flatten() {
-            if let Change::Data(data) = &mut version.change {
-                *data = change(data);
-            }
+        if let Some(versions) = self.pending.get_mut(&number) {
+            versions.damage(change);
         }
     }
 }

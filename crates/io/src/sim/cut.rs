@@ -3,8 +3,10 @@
 use std::ops::Range;
 
 use super::Rng;
-use super::content::SECTOR;
 use crate::BLOCK;
+
+/// A power cut tears writes at this size at the finest.
+pub(super) const SECTOR: usize = 512;
 
 /// How one cut treats one file or the directory tree. Pure chance would almost never lose
 /// everything or keep everything of a long list, and both ends are where protocols break.

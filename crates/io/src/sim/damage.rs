@@ -55,7 +55,8 @@ impl SimDisk {
     /// Takes a name away.
     pub fn delete(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let mut state = self.inner.state.borrow_mut();
-        state.tree.uproot(path.as_ref())?;
+        let ino = state.tree.uproot(path.as_ref())?;
+        state.unlinked(ino);
         state.recount();
         Ok(())
     }

@@ -5,7 +5,6 @@
 //! `yield_now` until an I/O completes does meet its completion), and where no task can run, time
 //! jumps to the next event. Which of several ready tasks goes next is drawn from the seed.
 
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,11 +12,11 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use super::Rng;
+use super::task::{Task, TaskPanic, TaskWaker, Woken, text};
 
 /// The future handed to `run`; spawned tasks count from 1.
 const MAIN: u64 = 0;
@@ -25,46 +24,6 @@ const MAIN: u64 = 0;
 /// When an event happens: its time, a seeded number that orders events of one microsecond, and a
 /// unique one.
 pub(super) type EventKey = (u64, u64, u64);
-
-/// A panic of a spawned task.
-#[derive(Debug, Clone)]
-pub struct TaskPanic {
-    /// Where the task was spawned.
-    pub spawned_at: &'static Location<'static>,
-    /// What it said.
-    pub message: String,
-}
-
-struct Task {
-    future: Pin<Box<dyn Future<Output = ()>>>,
-    waker: Waker,
-    /// Survives power cuts and kills: the harness, not the program under test.
-    harness: bool,
-    life: u64,
-    spawned_at: &'static Location<'static>,
-    polls: u64,
-}
-
-/// Tasks woken since the executor last looked. The only thing a waker touches.
-type Woken = Arc<Mutex<Vec<u64>>>;
-
-struct TaskWaker {
-    task: u64,
-    queued: AtomicBool,
-    woken: Woken,
-}
-
-impl Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if !self.queued.swap(true, Ordering::AcqRel) {
-            self.woken.lock().unwrap_or_else(PoisonError::into_inner).push(self.task);
-        }
-    }
-}
 
 struct State {
     now_us: u64,
@@ -170,11 +129,7 @@ impl Executor {
         let mut state = self.state.borrow_mut();
         let id = state.next_id;
         state.next_id += 1;
-        let flag = Arc::new(TaskWaker {
-            task: id,
-            queued: AtomicBool::new(true),
-            woken: Arc::clone(&self.woken),
-        });
+        let flag = TaskWaker::queued(id, &self.woken);
         let waker = Waker::from(Arc::clone(&flag));
         let life = state.life;
         state.flags.insert(id, flag);
@@ -211,11 +166,7 @@ impl Executor {
         let _running = Running(&self.running);
         self.halted.set(false);
         let mut future = pin!(future);
-        let flag = Arc::new(TaskWaker {
-            task: MAIN,
-            queued: AtomicBool::new(true),
-            woken: Arc::clone(&self.woken),
-        });
+        let flag = TaskWaker::queued(MAIN, &self.woken);
         let waker = Waker::from(Arc::clone(&flag));
         {
             let mut state = self.state.borrow_mut();
@@ -258,7 +209,7 @@ impl Executor {
                 let id = state.ready.swap_remove(at);
                 let Some(flag) = state.flags.get(&id) else { continue };
                 // Cleared before the poll: a wake during it must count.
-                flag.queued.store(false, Ordering::Release);
+                flag.rearm();
                 return Some(id);
             }
             let ((time, ..), _) = state.events.first_key_value()?;
@@ -333,15 +284,5 @@ struct Running<'a>(&'a Cell<bool>);
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.set(false);
-    }
-}
-
-fn text(payload: &(dyn Any + Send)) -> String {
-    if let Some(text) = payload.downcast_ref::<&str>() {
-        (*text).to_owned()
-    } else if let Some(text) = payload.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        "a panic without a text".to_owned()
     }
 }

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::content::InFlight;
-use super::disk::{Request, SimDisk, whole};
+use super::disk::SimDisk;
 use super::fault::errno;
+use super::names::Ino;
 use super::state::{Ending, Verdict};
-use super::tree::Ino;
+use super::submit::{Request, whole};
 use crate::aligned::AlignedBytes;
 use crate::{BLOCK, Buf, File, IoError, IoOp};
 

@@ -55,26 +55,34 @@
 
 mod clock;
 mod content;
+mod control;
 mod cut;
 mod damage;
 mod disk;
+mod effects;
 mod executor;
 mod fault;
 mod file;
+mod image;
+mod names;
 mod rng;
 mod state;
+mod submit;
+mod task;
 mod trace;
 mod tree;
+mod versions;
 
 use std::future::Future;
 use std::rc::Rc;
 
 pub use clock::{SimClock, SimSpawn};
 pub use disk::SimDisk;
-pub use executor::TaskPanic;
 pub use fault::{Fault, FaultId, errno};
 pub use file::SimFile;
+pub use image::Image;
 pub use rng::Rng;
+pub use task::TaskPanic;
 pub use trace::Event;
 
 use crate::Platform;

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
 
 use super::Rng;
-use super::content::Order;
 use super::executor::EventKey;
 use super::fault::{FaultId, Faults, errno};
+use super::names::Ino;
 use super::trace::{EventAt, Trace};
-use super::tree::{Ino, Node, Tree};
-use crate::{BLOCK, IoOp};
+use super::tree::{Node, Tree};
+use super::versions::Order;
+use crate::IoOp;
 
 /// How an operation in flight ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,7 +156,7 @@ impl DiskState {
         self.free_if_unused(handle.ino);
     }
 
-    /// A name was taken from `ino`: without a handle its space is free.
+    /// The name of `ino` was taken away: without a handle its space is free.
     pub(super) fn unlinked(&mut self, ino: Ino) {
         self.orphans.insert(ino);
         self.free_if_unused(ino);
@@ -184,6 +185,7 @@ impl DiskState {
     /// Counts the bytes taken afresh: names may have come back or gone.
     pub(super) fn recount(&mut self) {
         let mut counted = self.tree.linked();
+        self.orphans.retain(|ino| !counted.contains(ino));
         counted.extend(self.handles.values().map(|h| h.ino));
         self.used = counted
             .iter()
@@ -192,7 +194,6 @@ impl DiskState {
                 _ => None,
             })
             .sum();
-        self.orphans.retain(|ino| !counted.contains(ino));
     }
 
     /// Ends everything in flight, every handle and every lock. With `power`, keeps what was synced
@@ -217,118 +218,6 @@ impl DiskState {
         self.collect();
         self.recount();
         (wakers, events)
-    }
-
-    /// A write ends: what reaches the file, and whether it counts as durable.
-    pub(super) fn end_write(
-        &mut self,
-        ino: Ino,
-        dsync: bool,
-        ending: Ending,
-    ) -> std::io::Result<()> {
-        let now = self.tick();
-        let Some(write) = self.tree.content_mut(ino).take_in_flight(ending.id) else {
-            return Ok(()); // An empty write was never in flight.
-        };
-        let mut at = write.at;
-        match ending.verdict {
-            Verdict::LoseWrite => return Ok(()),
-            Verdict::Fail(errno) => {
-                self.land_some(ino, at, &write.bytes, now);
-                return Err(std::io::Error::from_raw_os_error(errno));
-            }
-            Verdict::Ended { power: false, .. } => {
-                self.land_some(ino, at, &write.bytes, now);
-                return Err(stale());
-            }
-            // The cut that follows chooses among old and new, sector by sector.
-            Verdict::Ended { power: true, .. } => {
-                self.land_what_fits(ino, at, &write.bytes, now);
-                return Err(stale());
-            }
-            Verdict::MisdirectWrite(by) => {
-                at = at.saturating_add_signed(by.saturating_mul(BLOCK as i64));
-            }
-            Verdict::Run | Verdict::FlipRead => {}
-        }
-        let landed = self.land_what_fits(ino, at, &write.bytes, now);
-        if landed < write.bytes.len() {
-            return Err(std::io::Error::from_raw_os_error(errno::ENOSPC));
-        }
-        if dsync {
-            self.tree.content_mut(ino).commit_write(at, write.bytes.len());
-        }
-        Ok(())
-    }
-
-    /// Lands the first blocks that there is space for; answers their bytes.
-    fn land_what_fits(&mut self, ino: Ino, at: u64, bytes: &[u8], now: Order) -> usize {
-        let first = at / BLOCK as u64;
-        let mut fits = 0;
-        while fits < bytes.len() {
-            let block = first + (fits / BLOCK) as u64;
-            if self.tree.content(ino).needs_space(block) {
-                if self.used + BLOCK as u64 > self.limits.capacity {
-                    break;
-                }
-                self.used += BLOCK as u64;
-            }
-            fits += BLOCK;
-        }
-        if fits != 0 {
-            self.tree.content_mut(ino).land(at, &bytes[..fits], now);
-        }
-        fits
-    }
-
-    fn land_some(&mut self, ino: Ino, at: u64, bytes: &[u8], now: Order) {
-        let mut rng = self.rng.fork();
-        let content = self.tree.content_mut(ino);
-        let before = content.space();
-        content.land_some(at, bytes, now, &mut rng);
-        self.used += content.space() - before;
-    }
-
-    /// A sync of a file ends.
-    pub(super) fn end_sync(&mut self, ino: Ino, ending: Ending) -> std::io::Result<()> {
-        let content = self.tree.content_mut(ino);
-        match ending.verdict {
-            Verdict::Fail(errno) => {
-                content.doubt_before(ending.begun);
-                Err(std::io::Error::from_raw_os_error(errno))
-            }
-            Verdict::Ended { landed, .. } => {
-                if landed {
-                    content.commit_before(ending.begun);
-                }
-                Err(stale())
-            }
-            _ => {
-                content.commit_before(ending.begun);
-                Ok(())
-            }
-        }
-    }
-
-    /// A sync of a directory ends.
-    pub(super) fn end_sync_dir(&mut self, dir: Ino, ending: Ending) -> std::io::Result<()> {
-        match ending.verdict {
-            Verdict::Fail(errno) => {
-                self.tree.doubt_before(dir, ending.begun);
-                Err(std::io::Error::from_raw_os_error(errno))
-            }
-            Verdict::Ended { landed, .. } => {
-                if landed {
-                    self.tree.commit_before(dir, ending.begun);
-                }
-                Err(stale())
-            }
-            _ => {
-                self.tree.commit_before(dir, ending.begun);
-                self.collect();
-                Ok(())
-            }
-        }
     }
 
     /// The operations in flight, one a line, for the message of a run that cannot end.

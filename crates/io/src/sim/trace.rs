@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-use super::content::Order;
+use super::versions::Order;
 use crate::IoOp;
 
 /// Events kept; older ones are forgotten (counts are not).
@@ -19,8 +19,9 @@ pub struct Event {
     pub path: PathBuf,
     /// The new path of a rename.
     pub to: Option<PathBuf>,
-    /// Byte position, or the length asked for (allocate, set length); 0 where there is none.
-    pub at: u64,
+    /// Byte position, or the length asked for (allocate, set length); `None` where there is none, as
+    /// for asking the length ([`IoOp::SetLen`], too).
+    pub at: Option<u64>,
     /// Bytes; 0 where there are none.
     pub len: usize,
     /// True through an O_DSYNC handle.
@@ -61,7 +62,7 @@ impl Trace {
         op: IoOp,
         path: &Path,
         to: Option<&Path>,
-        place: (u64, usize),
+        place: (Option<u64>, usize),
         dsync: bool,
         begun: Order,
     ) -> EventAt {

@@ -11,16 +11,13 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::Rng;
-use super::content::{Content, Order};
+use super::content::Content;
 use super::cut::Mood;
 use super::fault::errno;
-
-/// A file, directory or symbolic link, whatever its names are.
-pub(super) type Ino = u64;
+use super::names::{Effect, Entries, Ino, NameChanges};
+use super::versions::Order;
 
 pub(super) const ROOT: Ino = 1;
-
-type Entries = BTreeMap<OsString, Ino>;
 
 #[derive(Clone)]
 pub(super) enum Node {
@@ -39,26 +36,11 @@ impl Node {
     }
 }
 
-#[derive(Clone)]
-struct Effect {
-    dir: Ino,
-    name: OsString,
-    target: Option<Ino>,
-    synced: bool,
-}
-
-#[derive(Clone)]
-struct NameChange {
-    effects: Vec<Effect>,
-    landed: Order,
-    doubtful: bool,
-}
-
 /// All nodes of a disk, and the waiting changes of its directories.
 #[derive(Clone)]
 pub(super) struct Tree {
     nodes: BTreeMap<Ino, Node>,
-    changes: Vec<NameChange>,
+    waiting: NameChanges,
     next: Ino,
 }
 
@@ -69,7 +51,7 @@ fn os_error(errno: i32) -> io::Error {
 impl Tree {
     pub(super) fn new() -> Self {
         let nodes = BTreeMap::from([(ROOT, Node::empty_dir())]);
-        Tree { nodes, changes: Vec::new(), next: ROOT + 1 }
+        Tree { nodes, waiting: NameChanges::default(), next: ROOT + 1 }
     }
 
     pub(super) fn node(&self, ino: Ino) -> Option<&Node> {
@@ -139,14 +121,14 @@ impl Tree {
         let ino = self.next;
         self.next += 1;
         self.nodes.insert(ino, node);
-        self.change(vec![effect(dir, name, Some(ino))], now);
+        self.change(vec![Effect::new(dir, name, Some(ino))], now);
         ino
     }
 
     /// Removes a name; answers the node, which lives on for who has it open.
     pub(super) fn unlink(&mut self, dir: Ino, name: &OsStr, now: Order) -> Option<Ino> {
         let ino = self.child(dir, name)?;
-        self.change(vec![effect(dir, name, None)], now);
+        self.change(vec![Effect::new(dir, name, None)], now);
         Some(ino)
     }
 
@@ -172,7 +154,7 @@ impl Tree {
             Some(_) => {}
         }
         self.change(
-            vec![effect(from_dir, from_name, None), effect(to_dir, to_name, Some(moved))],
+            vec![Effect::new(from_dir, from_name, None), Effect::new(to_dir, to_name, Some(moved))],
             now,
         );
         Ok(replaced)
@@ -194,49 +176,36 @@ impl Tree {
     fn change(&mut self, effects: Vec<Effect>, landed: Order) {
         for effect in &effects {
             if let Some(Node::Dir { now, .. }) = self.nodes.get_mut(&effect.dir) {
-                apply(now, effect);
+                effect.apply(now);
             }
         }
-        self.changes.push(NameChange { effects, landed, doubtful: false });
+        self.waiting.push(effects, landed);
     }
 
     /// A sync of `dir` that began at `begun` succeeded.
     pub(super) fn commit_before(&mut self, dir: Ino, begun: Order) {
-        for change in self.changes.iter_mut().filter(|c| c.landed < begun && !c.doubtful) {
-            for effect in change.effects.iter_mut().filter(|e| e.dir == dir) {
-                effect.synced = true;
-            }
-        }
-        self.keep(|change| change.effects.iter().all(|e| e.synced));
+        let done = self.waiting.synced_before(dir, begun);
+        self.make_durable(&done);
     }
 
     /// A sync of `dir` that began at `begun` failed: no later one makes up for it.
     pub(super) fn doubt_before(&mut self, dir: Ino, begun: Order) {
-        for change in self.changes.iter_mut().filter(|c| c.landed < begun) {
-            change.doubtful |= change.effects.iter().any(|e| e.dir == dir);
+        self.waiting.doubt_before(dir, begun);
+    }
+
+    fn make_durable(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            if let Some(Node::Dir { durable, .. }) = self.nodes.get_mut(&effect.dir) {
+                effect.apply(durable);
+            }
         }
     }
 
-    /// Makes the changes that `kept` names durable, and before each of them the older changes of
-    /// the same names: the order of one name is never turned round.
-    fn keep(&mut self, mut kept: impl FnMut(&NameChange) -> bool) {
-        let mut names: BTreeSet<(Ino, OsString)> = BTreeSet::new();
-        let mut rest = Vec::new();
-        let mut done = Vec::new();
-        for change in std::mem::take(&mut self.changes).into_iter().rev() {
-            let needed = change.effects.iter().any(|e| names.contains(&(e.dir, e.name.clone())));
-            if kept(&change) || needed {
-                names.extend(change.effects.iter().map(|e| (e.dir, e.name.clone())));
-                done.push(change);
-            } else {
-                rest.push(change);
-            }
-        }
-        rest.reverse();
-        self.changes = rest;
-        for effect in done.iter().rev().flat_map(|change| &change.effects) {
-            if let Some(Node::Dir { durable, .. }) = self.nodes.get_mut(&effect.dir) {
-                apply(durable, effect);
+    /// Lands every write that is in flight, for a cut to choose from.
+    pub(super) fn land_in_flight(&mut self) {
+        for node in self.nodes.values_mut() {
+            if let Node::File(content) = node {
+                content.land_in_flight();
             }
         }
     }
@@ -244,8 +213,9 @@ impl Tree {
     /// What a power cut leaves of names and of bytes.
     pub(super) fn cut(&mut self, rng: &mut Rng) {
         let mood = Mood::draw(rng);
-        self.keep(|_| mood.keeps(rng));
-        self.changes.clear();
+        let kept = self.waiting.keep(|_| mood.keeps(rng));
+        self.make_durable(&kept);
+        self.waiting = NameChanges::default();
         for node in self.nodes.values_mut() {
             match node {
                 Node::File(content) => content.cut(rng),
@@ -260,7 +230,7 @@ impl Tree {
     pub(super) fn forget_unreachable(&mut self, open: &BTreeSet<Ino>) {
         let mut reached = open.clone();
         let mut todo = vec![ROOT];
-        todo.extend(self.changes.iter().flat_map(|c| &c.effects).filter_map(|e| e.target));
+        todo.extend(self.waiting.targets());
         while let Some(ino) = todo.pop() {
             if !reached.insert(ino) {
                 continue;
@@ -327,35 +297,21 @@ impl Tree {
     }
 
     /// Removes a name durably, at once.
-    pub(super) fn uproot(&mut self, path: &Path) -> io::Result<()> {
-        self.find(path)?;
+    pub(super) fn uproot(&mut self, path: &Path) -> io::Result<Ino> {
+        let ino = self.find(path)?;
         let (dir, name) = self.parent(path)?;
         self.set_durably(dir, name, None);
-        Ok(())
+        Ok(ino)
     }
 
     fn set_durably(&mut self, dir: Ino, name: &OsStr, target: Option<Ino>) {
         // Older changes of this name are settled, so that no power cut turns the order round.
-        self.keep(|c| c.effects.iter().any(|e| e.dir == dir && e.name == name));
-        let effect = effect(dir, name, target);
+        let settled = self.waiting.keep(|effects| effects.iter().any(|e| e.names(dir, name)));
+        self.make_durable(&settled);
+        let effect = Effect::new(dir, name, target);
         if let Some(Node::Dir { now, durable }) = self.nodes.get_mut(&dir) {
-            apply(now, &effect);
-            apply(durable, &effect);
-        }
-    }
-}
-
-fn effect(dir: Ino, name: &OsStr, target: Option<Ino>) -> Effect {
-    Effect { dir, name: name.to_owned(), target, synced: false }
-}
-
-fn apply(entries: &mut Entries, effect: &Effect) {
-    match effect.target {
-        Some(ino) => {
-            entries.insert(effect.name.clone(), ino);
-        }
-        None => {
-            entries.remove(&effect.name);
+            effect.apply(now);
+            effect.apply(durable);
         }
     }
 }

@@ -175,6 +175,60 @@ fn a_write_after_a_cut_is_not_zeroed_by_it() {
 }
 
 #[test]
+fn a_cut_that_is_kept_zeroes_only_what_was_there_before_it() {
+    let left = after_cuts("/a", async |sim| {
+        let file = durable_file(sim.disk(), "/a", 1, 1).await;
+        file.set_len(1024).await.expect("cut");
+        file.write_at(filled(sim.disk(), 1, 2), 0).await.expect("write");
+    });
+    let left: BTreeSet<Vec<u8>> = left.into_iter().flatten().collect();
+    assert!(left.contains(&vec![2; BLOCK]), "both kept");
+    assert!(left.contains(&vec![1; BLOCK]), "neither kept");
+    assert!(left.contains(&vec![1; 1024]), "the cut kept");
+    let cut_and_grown = [vec![1; 1024], vec![0; BLOCK - 1024]].concat();
+    assert!(left.contains(&cut_and_grown), "both lengths kept, and no sector of the write");
+}
+
+#[test]
+fn a_length_that_a_failed_sync_left_in_doubt_stays_there() {
+    let left = after_cuts("/a", async |sim| {
+        let file = durable_file(sim.disk(), "/a", 1, 1).await;
+        file.allocate(4 * BLOCK as u64).await.expect("allocate");
+        sim.disk().inject(Fault::fail(errno::EIO).of(IoOp::Sync));
+        file.sync().await.expect_err("the fault");
+        file.sync().await.expect("as if nothing had happened");
+    });
+    let lens: BTreeSet<usize> = left.iter().flatten().map(Vec::len).collect();
+    assert_eq!(lens, BTreeSet::from([BLOCK, 4 * BLOCK]));
+}
+
+#[test]
+fn what_lay_beyond_a_lost_length_does_not_come_back_when_the_file_grows() {
+    let mut shorter = 0;
+    for seed in 0..100 {
+        let sim = Sim::new(seed);
+        sim.run(async {
+            let file = durable_file(sim.disk(), "/a", 2, 1).await;
+            file.set_len(5000).await.expect("cut");
+            file.sync().await.expect("sync");
+            file.write_at(filled(sim.disk(), 3, 2), BLOCK as u64).await.expect("write");
+        });
+        sim.disk().power_cut(seed);
+        if sim.disk().contents("/a").expect("there").len() != 5000 {
+            continue;
+        }
+        shorter += 1;
+        let grown = sim.run(async {
+            let file = open(sim.disk(), "/a", WRITE).await;
+            file.set_len(4 * BLOCK as u64).await.expect("grow");
+            file.read_at(0, 4 * BLOCK).await.expect("read").as_ref().to_vec()
+        });
+        assert!(grown[5000..].iter().all(|b| *b == 0), "seed {seed}");
+    }
+    assert!(shorter > 10, "the length was lost only {shorter} times");
+}
+
+#[test]
 fn a_kill_keeps_all_that_returned_and_a_cut_after_it_does_not() {
     let mut lost = 0;
     for seed in 0..50 {
@@ -238,6 +292,24 @@ fn writes_in_flight_land_in_part_at_a_kill_and_at_a_cut() {
         }
         assert!(mixed > 30, "power {power}: only {mixed} of 100 left a part of the write");
     }
+}
+
+#[test]
+fn a_read_of_blocks_in_flight_sees_each_sector_old_or_new() {
+    let sim = Sim::new(5);
+    let seen: BTreeSet<u8> = sim.run(async {
+        let file = durable_file(sim.disk(), "/a", 2, 1).await;
+        sim.disk().inject(Fault::delay(std::time::Duration::from_secs(1)).of(IoOp::Write));
+        let mut write = pin!(file.write_at(filled(sim.disk(), 1, 2), 0));
+        assert!(poll_once(write.as_mut()).await.is_none());
+        let read = file.read_at(0, 2 * BLOCK).await.expect("read");
+        let read = read.as_ref();
+        assert!(read[..BLOCK].chunks(512).all(|s| s == [1; 512] || s == [2; 512]));
+        assert_eq!(read[BLOCK..], [1; BLOCK], "the block beside it");
+        write.await.expect("write");
+        read[..BLOCK].iter().copied().collect()
+    });
+    assert_eq!(seen, BTreeSet::from([1, 2]), "of eight sectors, some old and some new");
 }
 
 #[test]

@@ -127,6 +127,14 @@ fn a_full_disk_takes_what_fits_and_recovers_when_space_returns() {
         assert_eq!(disk.used(), 4 * BLOCK as u64, "an open file keeps its space");
         other.close().await.expect("close");
         assert_eq!(disk.used(), BLOCK as u64);
+        // The same where a file is taken away, or others are planted, behind the program's back.
+        let open = open(disk, "/a", Open::default()).await;
+        disk.delete("/a").expect("delete");
+        disk.put("/c", &[1; BLOCK]).expect("plant");
+        drop(file);
+        assert_eq!(disk.used(), 2 * BLOCK as u64);
+        drop(open);
+        assert_eq!(disk.used(), BLOCK as u64);
     });
 }
 
@@ -141,6 +149,17 @@ fn buffers_and_open_files_have_limits() {
         drop(bytes);
         let fresh = disk.alloc(2 * BLOCK).expect("all of it is back");
         assert!(fresh.as_ref().iter().all(|b| *b != 0), "fresh memory holds garbage");
+        drop(fresh);
+        // What a write was given is in use until the write ends, whoever dropped what.
+        let file = create(disk, "/w").await;
+        {
+            let mut write = pin!(file.write_at(filled(disk, 2, 1), 0));
+            assert!(poll_once(write.as_mut()).await.is_none());
+        }
+        assert!(disk.alloc(BLOCK).is_none());
+        sim.clock().sleep(Duration::from_secs(1)).await;
+        assert!(disk.alloc(BLOCK).is_some());
+        drop(file);
         disk.set_open_files_max(1);
         let a = create(disk, "/a").await;
         let how = Open { create_new: true, ..Open::default() };
@@ -163,6 +182,8 @@ fn an_open_nobody_waits_for_leaves_no_handle_and_no_lock() {
             let mut dropped_in_flight = pin!(disk.open(Path::new("/a"), locked));
             assert!(poll_once(dropped_in_flight.as_mut()).await.is_none());
         }
+        sim.clock().sleep(Duration::from_secs(1)).await;
+        assert_eq!(disk.open_files(), 0);
         {
             let mut dropped_when_done = pin!(disk.open(Path::new("/a"), locked));
             assert!(poll_once(dropped_when_done.as_mut()).await.is_none());
@@ -238,7 +259,7 @@ fn the_trace_tells_what_began_and_ended_when() {
         assert_eq!(ops, [Open, Write, Sync, SyncDir, Rename, Open, Write]);
         let (write, sync) = (&trace[1], &trace[2]);
         assert!(write.ended < Some(sync.begun) && Some(write.begun) < write.ended);
-        assert_eq!((write.at, write.len, write.dsync), (0, BLOCK, false));
+        assert_eq!((write.at, write.len, write.dsync), (Some(0), BLOCK, false));
         assert_eq!(trace[4].to.as_deref(), Some(Path::new("/b")));
         assert!(trace[6].dsync);
         assert_eq!((disk.count(Write), disk.bytes(Write)), (2, 2 * BLOCK as u64));

@@ -2,6 +2,7 @@
 
 mod durability;
 mod faults;
+mod images;
 mod names;
 mod running;
 

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
 
 use corelog_io::sim::{Fault, Sim, errno};
 use corelog_io::{BLOCK, Disk, File, IoOp};
 
-use super::{after_cuts, create, durable_file, filled};
+use super::{after_cuts, create, durable_file, filled, poll_once};
 
 /// The paths that are left after `body` and a power cut, for 200 seeds: each outcome once.
 fn names_after_cuts(body: impl AsyncFn(&Sim)) -> BTreeSet<Vec<String>> {
@@ -111,8 +113,19 @@ fn changes_of_one_name_keep_their_order() {
         sim.disk().rename(Path::new("/a"), Path::new("/old")).await.expect("rename");
         create(sim.disk(), "/a").await;
     });
-    // The new /a is never kept without the rename that made room for it.
     assert_eq!(seen, outcomes([&["/a"], &["/old"], &["/a", "/old"]]));
+    // The new, empty /a is never kept without the rename that made room for it.
+    for seed in 0..200 {
+        let sim = Sim::new(seed);
+        sim.run(async {
+            durable_file(sim.disk(), "/a", 1, 1).await;
+            sim.disk().rename(Path::new("/a"), Path::new("/old")).await.expect("rename");
+            create(sim.disk(), "/a").await;
+        });
+        sim.disk().power_cut(seed);
+        let kept = ["/a", "/old"].map(|p| sim.disk().contents(p).unwrap_or_default());
+        assert!(kept.contains(&vec![1; BLOCK]), "seed {seed}: the renamed file is nowhere");
+    }
     let sim = Sim::new(1);
     sim.run(async {
         durable_file(sim.disk(), "/a", 1, 1).await;
@@ -134,6 +147,21 @@ fn after_a_failed_directory_sync_a_later_one_saves_nothing() {
         sim.disk().sync_dir(Path::new("/")).await.expect("as if nothing had happened");
     });
     assert_eq!(seen, outcomes([&["/b"], &["/a", "/b"]]));
+}
+
+#[test]
+fn a_directory_sync_covers_what_returned_before_it_began_and_no_more() {
+    let seen = names_after_cuts(async |sim| {
+        let disk = sim.disk();
+        create(disk, "/a").await;
+        disk.inject(Fault::delay(Duration::from_millis(50)).of(IoOp::SyncDir));
+        let mut sync = pin!(disk.sync_dir(Path::new("/")));
+        assert!(poll_once(sync.as_mut()).await.is_none(), "in flight");
+        create(disk, "/b").await;
+        assert!(poll_once(sync.as_mut()).await.is_none(), "the sync is the slower one");
+        sync.await.expect("sync directory");
+    });
+    assert_eq!(seen, outcomes([&["/a"], &["/a", "/b"]]));
 }
 
 #[test]

@@ -4,13 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use corelog_io::sim::{self, Fault, Sim, errno};
 use corelog_io::{BLOCK, Clock, Disk, File, IoOp, Platform, Spawn};
 
-use super::{create, durable_file, filled};
+use super::{create, durable_file, filled, poll_once};
 
 /// The text of the panic that `body` must end with.
 fn panic_of(body: impl FnOnce()) -> String {
@@ -60,6 +61,28 @@ fn the_order_of_tasks_and_completions_is_seeded() {
 }
 
 #[test]
+fn which_ready_task_goes_next_is_seeded() {
+    let order = |seed: u64| {
+        sim::run(seed, async |platform: sim::SimPlatform| {
+            let seen = Rc::new(RefCell::new(Vec::new()));
+            for task in 0..5u8 {
+                let (seen, spawn) = (Rc::clone(&seen), platform.spawn().clone());
+                platform.spawn().spawn(async move {
+                    spawn.yield_now().await;
+                    seen.borrow_mut().push(task);
+                });
+            }
+            while seen.borrow().len() < 5 {
+                platform.spawn().yield_now().await;
+            }
+            seen.take()
+        })
+    };
+    let orders: BTreeSet<Vec<u8>> = (0..20).map(order).collect();
+    assert!(orders.len() > 10, "20 seeds gave {} orders", orders.len());
+}
+
+#[test]
 fn a_deadlock_is_found_and_lists_what_waits() {
     let said = panic_of(|| {
         sim::run(9, async |platform: sim::SimPlatform| {
@@ -72,6 +95,20 @@ fn a_deadlock_is_found_and_lists_what_waits() {
     assert!(said.contains("seed 9: deadlock"), "{said}");
     assert!(said.contains("running.rs"), "names the place of the spawn: {said}");
     assert!(said.contains("Sync of /stuck.log, stalled by a fault"), "{said}");
+}
+
+#[test]
+fn a_dropped_timer_does_not_move_time() {
+    let said = panic_of(|| {
+        sim::run(1, async |platform: sim::SimPlatform| {
+            {
+                let mut day = pin!(platform.clock().sleep(Duration::from_secs(86_400)));
+                assert!(poll_once(day.as_mut()).await.is_none());
+            }
+            pending::<()>().await;
+        });
+    });
+    assert!(said.contains("virtual time 1 us, 1 polls, 0 timers"), "{said}");
 }
 
 #[test]

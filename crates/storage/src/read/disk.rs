@@ -296,6 +296,11 @@ async fn first_in<P: Platform, A: Answer>(
         let mut first = true;
         loop {
             match walker.next().await {
+                // The entry was said to be older than `time`: it lies, a batch before may match.
+                Ok(Some(batch)) if batch.header.base_timestamp >= time && start.hint && first => {
+                    start = before(inner, segment, start);
+                    break;
+                }
                 Ok(Some(batch)) if batch.header.base_timestamp >= time => {
                     return Ok(Some(batch.header.base_offset));
                 }

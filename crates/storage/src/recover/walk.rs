@@ -129,9 +129,9 @@ fn note(verdict: &Verdict, stop: Stop, end: Mark, report: &mut OpenReport) {
             report.damage.push(OpenDamage::Corrupt { segment, position, why });
         }
         Stop::Gap { .. } => {
-            let missing = OpenDamage::MissingSegment { offset: end.next_offset };
-            if report.damage.last() != Some(&missing) {
-                report.damage.push(missing);
+            let is_named = |d: &OpenDamage| matches!(d, OpenDamage::MissingSegment { .. });
+            if !report.damage.iter().any(is_named) {
+                report.damage.push(OpenDamage::MissingSegment { offset: end.next_offset });
             }
         }
         Stop::End => {}

@@ -1,0 +1,79 @@
+//! The segments of a whole partition held against each other and against the manifest: what no
+//! single file can tell.
+
+use std::path::Path;
+
+use corelog_format::segment_file_name;
+
+use crate::durable::Durable;
+use crate::report::{Fault, Finding, Report, Said};
+use crate::walk::Verdict;
+
+/// Judges the reports of one whole partition, in order of first offset, by what their neighbours
+/// say.
+///
+/// - A torn tail is at the tail of the partition: damage with a later segment's batches behind it
+///   is corruption.
+/// - Segments follow one another without gap or overlap, as far as batches reach.
+/// - The segment that the durable mark stands in exists.
+pub(crate) fn hold_together(reports: &mut Vec<Report>, dir: &Path, durable: &Durable) {
+    let last_with_data = reports.iter().rposition(|report| report.batches > 0).unwrap_or(0);
+    for at in 0..last_with_data {
+        let begins = reports[at + 1].named_offset;
+        let report = &mut reports[at];
+        if report.verdict == Verdict::Clean && report.next_offset() != begins {
+            report.faults.push(broken_chain(report, begins));
+            report.verdict = Verdict::Corrupt;
+        }
+        if report.verdict == Verdict::TornTail {
+            report.verdict = Verdict::Corrupt;
+        }
+    }
+    if let Some(first_retained) = durable.first_retained() {
+        for report in reports.iter_mut() {
+            if report.last_offset.is_some_and(|last| last < first_retained) {
+                let detail =
+                    format!("all of it is below the first retained offset, {first_retained}");
+                report.findings.push(Finding { what: "not_retained", place: None, detail });
+            }
+        }
+    }
+    if let Some(offset) = durable.marked_segment() {
+        let path = dir.join(segment_file_name(offset));
+        // Looked for on the disk, not in the list: it may have been created since the listing.
+        if !path.exists() && !reports.iter().any(|r| r.named_offset == Some(offset)) {
+            reports.push(lost_segment(&path, offset));
+        }
+    }
+}
+
+/// The next segment begins elsewhere than this one ends.
+fn broken_chain(report: &Report, begins: Option<u64>) -> Fault {
+    let (ends, say) =
+        (report.next_offset(), |n: Option<u64>| n.map_or(Said::Nothing, Said::Number));
+    let (expected, found) = (say(ends), say(begins));
+    let detail = match (ends, begins) {
+        (Some(ends), Some(begins)) => {
+            format!("the next segment begins with offset {begins}, this one ends before {ends}")
+        }
+        _ => "the next segment cannot follow this one".to_string(),
+    };
+    let position = report.bytes - report.zero_tail;
+    Fault { position, offset: ends, field: "next_segment", expected, found, detail }
+}
+
+/// The manifest says that a segment holds durable bytes, and it is not there.
+fn lost_segment(path: &Path, offset: u64) -> Report {
+    let mut report = Report::new(path, Some(offset), 0);
+    report.verdict = Verdict::Corrupt;
+    report.faults.push(Fault {
+        position: 0,
+        offset: Some(offset),
+        field: "segment",
+        expected: Said::Words("present".to_string()),
+        found: Said::Words("missing".to_string()),
+        detail: "the manifest says that it holds durable bytes, but there is no such file"
+            .to_string(),
+    });
+    report
+}

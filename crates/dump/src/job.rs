@@ -1,0 +1,74 @@
+//! The command line resolved: paths have become segments, flags have become choices.
+
+use crate::args::{Args, Command, WireType};
+use crate::discover::{self, Found, Partition};
+use crate::failure::Failure;
+use crate::session::Session;
+use crate::show::Rows;
+use crate::source::Access;
+use crate::{decode, ls, show, verify};
+
+/// What to do, ready to be done.
+pub(crate) struct Job {
+    /// How files are opened.
+    pub(crate) access: Access,
+    task: Task,
+}
+
+enum Task {
+    Ls { found: Found },
+    Show { found: Found, rows: Rows },
+    Verify { found: Found, json: bool },
+    DecodeOne { wire_type: WireType, hex: String },
+    DecodeLines { wire_type: WireType },
+}
+
+impl Job {
+    /// Looks behind the paths. What does not work comes along and is said when the job runs.
+    pub(crate) fn resolve(args: Args) -> Job {
+        let task = match args.command {
+            Command::Ls { paths } => Task::Ls { found: discover::discover(&paths) },
+            Command::Show { paths, messages, ndjson, limit } => Task::Show {
+                found: discover::discover(&paths),
+                rows: Rows { messages, ndjson, limit: limit.unwrap_or(u64::MAX) },
+            },
+            Command::Verify { paths, json } => {
+                Task::Verify { found: discover::discover(&paths), json }
+            }
+            Command::Decode { wire_type, hex: Some(hex) } => Task::DecodeOne { wire_type, hex },
+            Command::Decode { wire_type, hex: None } => Task::DecodeLines { wire_type },
+        };
+        Job { access: Access { map: !args.no_mmap }, task }
+    }
+
+    /// Does it.
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), Failure> {
+        match self.task {
+            Task::Ls { found } => {
+                let partitions = announced(session, found)?;
+                ls::run(session, &partitions)
+            }
+            Task::Show { found, rows } => {
+                let partitions = announced(session, found)?;
+                show::run(session, &partitions, rows)
+            }
+            Task::Verify { found, json } => {
+                let partitions = announced(session, found)?;
+                verify::run(session, &partitions, json)
+            }
+            Task::DecodeOne { wire_type, hex } => decode::one(session, wire_type, hex),
+            Task::DecodeLines { wire_type } => decode::lines(session, wire_type),
+        }
+    }
+}
+
+/// Says what was passed over and what does not work; gives the partitions to work on.
+fn announced(session: &mut Session, found: Found) -> Result<Vec<Partition>, Failure> {
+    for line in found.ignored {
+        session.say(line)?;
+    }
+    for failure in found.failures {
+        session.fail(failure)?;
+    }
+    Ok(found.partitions)
+}

@@ -1,0 +1,83 @@
+//! One run of the program: its output, its messages, and what its exit code will be.
+
+use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::source::Access;
+
+/// Exit codes, as `--help` states them.
+const CLEAN: u8 = 0;
+const DAMAGE: u8 = 1;
+const FAILED: u8 = 2;
+
+/// The state of a run.
+pub(crate) struct Session {
+    /// Standard output.
+    pub(crate) out: BufWriter<StdoutLock<'static>>,
+    /// How files are opened.
+    pub(crate) access: Access,
+    damage: bool,
+    failed: bool,
+}
+
+impl Session {
+    /// A run that has found nothing yet.
+    pub(crate) fn new(access: Access) -> Session {
+        let out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        Session { out, access, damage: false, failed: false }
+    }
+
+    /// Runs `work` and gives the exit code: 2 if anything could not be done, else 1 if damage was
+    /// found, else 0. A reader that closes the pipe has seen enough: that is success.
+    pub(crate) fn run(
+        mut self,
+        work: impl FnOnce(&mut Session) -> Result<(), Failure>,
+    ) -> ExitCode {
+        let done = work(&mut self).and_then(|()| self.out.flush().map_err(Failure::from));
+        match done {
+            Ok(()) => {}
+            Err(Failure::Stream(error)) if error.kind() == ErrorKind::BrokenPipe => {
+                // What is left in the buffer has no reader; dropping it would try again.
+                drop(self.out.into_parts());
+                return ExitCode::from(CLEAN);
+            }
+            Err(failure) => {
+                tell(&failure);
+                drop(self.out.into_parts());
+                return ExitCode::from(FAILED);
+            }
+        }
+        ExitCode::from(match (self.failed, self.damage) {
+            (true, _) => FAILED,
+            (false, true) => DAMAGE,
+            (false, false) => CLEAN,
+        })
+    }
+
+    /// Damage was found.
+    pub(crate) fn damage(&mut self) {
+        self.damage = true;
+    }
+
+    /// A message for people, on standard error, behind what was printed before it.
+    pub(crate) fn say(&mut self, message: impl std::fmt::Display) -> Result<(), Failure> {
+        self.out.flush()?;
+        tell(&message);
+        Ok(())
+    }
+
+    /// One file could not be read: say so and go on with the others. A broken output ends it all.
+    pub(crate) fn fail(&mut self, failure: Failure) -> Result<(), Failure> {
+        if let Failure::Stream(_) = failure {
+            return Err(failure);
+        }
+        self.failed = true;
+        self.say(&failure)
+    }
+}
+
+/// Writes one line to standard error; where that is closed nobody can be told anyway.
+fn tell(message: &dyn std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "corelog-dump: {message}");
+}

@@ -1,0 +1,223 @@
+//! The one walk over a segment: batch after batch as corelog-format's scan finds them, past damage
+//! to what is still readable. Decides what the damage means; knows no bytes itself.
+
+use corelog_format::{BATCH_HEADER_LEN, Batch, Expect, Findings, FormatError, Scan, Step};
+
+use crate::failure::Failure;
+use crate::resync::{self, Anchor, Budget, Next};
+use crate::source::Source;
+
+/// What is known about a segment before its first byte is read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Known {
+    /// The partition whose batches it must hold.
+    pub(crate) partition_id: Option<u64>,
+    /// The offset it must begin with.
+    pub(crate) first_offset: Option<u64>,
+    /// Everything below this file position was synced; `u64::MAX`: all of the file, however long.
+    pub(crate) durable_to: u64,
+}
+
+/// What the walk meets, in order of position.
+#[derive(Debug)]
+pub(crate) enum Event<'a> {
+    /// A batch that verified.
+    Batch {
+        /// Its file position.
+        at: u64,
+        /// The batch.
+        batch: Batch<'a>,
+        /// What is odd about it without being damage.
+        findings: Findings,
+    },
+    /// Bytes that are not the batch that should stand here.
+    Damage {
+        /// File position where the readable part before it ends.
+        at: u64,
+        /// The offset that should come here, if anything says so.
+        offset: Option<u64>,
+        /// Which rule is broken; its position is the file's.
+        why: FormatError,
+    },
+}
+
+/// Go on or stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// Go on.
+    Continue,
+    /// Stop here: enough was shown.
+    Stop,
+}
+
+/// What a file is, after its last byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Batches up to the end, or up to zeros that reach the end.
+    Clean,
+    /// Damage with nothing readable behind it, above everything known to be durable.
+    TornTail,
+    /// Damage with readable batches behind it, or in what was durable.
+    Corrupt,
+}
+
+/// How a walk ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Walked {
+    /// The verdict, of as much as was walked.
+    pub(crate) verdict: Verdict,
+    /// File position behind the last readable batch.
+    pub(crate) end: u64,
+    /// Zeros from there to the end of the file, when nothing else is there.
+    pub(crate) zero_tail: u64,
+    /// Where a search behind damage gave up; nothing behind it was looked at.
+    pub(crate) unchecked_from: Option<u64>,
+}
+
+/// Walks a whole segment. Memory: one window, at most a batch; time: linear in the file (see
+/// [`Budget`] for what hostile bytes can add).
+pub(crate) fn walk(
+    source: &mut Source,
+    known: Known,
+    on: &mut dyn FnMut(Event<'_>) -> Result<Flow, Failure>,
+) -> Result<Walked, Failure> {
+    let mut budget = Budget::of_file(source.len());
+    let mut place = Place::first(known);
+    let mut resumed_at = None;
+    loop {
+        let from = resumed_at.unwrap_or(0);
+        let broken = match run(source, known, from, &mut place, on)? {
+            Ran::Stopped => return Ok(place.walked(0, None)),
+            Ran::ToEnd { end } => return Ok(place.walked(source.len() - end, None)),
+            Ran::Broken { at } => at,
+        };
+        // Never twice from one place: a file that changes under us must not keep us for ever.
+        let search_from = if resumed_at == Some(broken) { broken + 1 } else { broken };
+        match resync::find(source, search_from, place.anchor, &mut budget)? {
+            Next::At(next) => resumed_at = Some(next),
+            Next::None => return Ok(place.walked(0, None)),
+            Next::GaveUp(at) => return Ok(place.walked(0, Some(at))),
+        }
+        place.damage_has_successor();
+    }
+}
+
+/// Where the walk stands and what it has seen.
+#[derive(Debug)]
+struct Place {
+    verdict: Verdict,
+    anchor: Option<Anchor>,
+    last_timestamp: Option<u64>,
+    expect_id: Option<u64>,
+    expect_offset: Option<u64>,
+    end: u64,
+}
+
+impl Place {
+    fn first(known: Known) -> Place {
+        Place {
+            verdict: Verdict::Clean,
+            anchor: None,
+            last_timestamp: None,
+            expect_id: known.partition_id,
+            expect_offset: known.first_offset,
+            end: 0,
+        }
+    }
+
+    fn expect(&self) -> Expect {
+        Expect {
+            partition_id: self.expect_id,
+            next_offset: self.expect_offset,
+            after_timestamp: self.last_timestamp,
+            // The reference server's clock may have gone back; it is a finding, not damage.
+            time_may_go_back: true,
+        }
+    }
+
+    fn batch(&mut self, at: u64, batch: &Batch<'_>) {
+        let header = batch.header();
+        // A batch at the very end of the offsets has no next one; nothing can follow it.
+        let next_offset = header.end_offset().unwrap_or(u64::MAX);
+        self.anchor = Some(Anchor { partition_id: header.partition_id, next_offset });
+        self.last_timestamp = Some(header.base_timestamp);
+        self.end = at + header.batch_length;
+    }
+
+    fn damage(&mut self, durable: bool) {
+        let verdict = if durable { Verdict::Corrupt } else { Verdict::TornTail };
+        if self.verdict != Verdict::Corrupt {
+            self.verdict = verdict;
+        }
+    }
+
+    /// Readable batches stand behind the damage, so it is no torn tail; and the next run takes its
+    /// partition and offset from the first of them, as the search has compared both already.
+    fn damage_has_successor(&mut self) {
+        self.verdict = Verdict::Corrupt;
+        self.expect_id = self.anchor.map(|a| a.partition_id);
+        self.expect_offset = None;
+    }
+
+    fn walked(&self, zero_tail: u64, unchecked_from: Option<u64>) -> Walked {
+        // What was not looked at may hold readable batches: never call that a torn tail.
+        let verdict = if unchecked_from.is_some() { Verdict::Corrupt } else { self.verdict };
+        Walked { verdict, end: self.end, zero_tail, unchecked_from }
+    }
+}
+
+/// How a run of batches ended.
+enum Ran {
+    Stopped,
+    /// At the end of the file, or at zeros that reach it: `end` is where the batches end.
+    ToEnd {
+        end: u64,
+    },
+    Broken {
+        at: u64,
+    },
+}
+
+/// Batches from file position `from` until something is none.
+fn run(
+    source: &mut Source,
+    known: Known,
+    from: u64,
+    place: &mut Place,
+    on: &mut dyn FnMut(Event<'_>) -> Result<Flow, Failure>,
+) -> Result<Ran, Failure> {
+    let len = source.len();
+    let mut scan = Scan::new(from, len, known.durable_to, place.expect());
+    let mut end = from;
+    let mut need = BATCH_HEADER_LEN as u64;
+    loop {
+        let position = scan.position();
+        // Zeros are being passed over. Where the file system knows of nothing but a hole up to the
+        // end they need not be read: a sparse tebibyte costs nothing.
+        if position > end && end >= known.durable_to && source.next_data(position) >= len {
+            return Ok(Ran::ToEnd { end });
+        }
+        let (at, why, durable) = match scan.next(source.window(position, need)?) {
+            Step::Batch { at, batch, findings } => {
+                place.batch(at, &batch);
+                end = place.end;
+                need = BATCH_HEADER_LEN as u64;
+                if on(Event::Batch { at, batch, findings })? == Flow::Stop {
+                    return Ok(Ran::Stopped);
+                }
+                continue;
+            }
+            Step::NeedBytes { len } => {
+                need = len;
+                continue;
+            }
+            Step::End { at } => return Ok(Ran::ToEnd { end: at }),
+            Step::Torn { at, why } => (at, why, false),
+            Step::Corrupt { at, why } => (at, why, true),
+        };
+        place.damage(durable);
+        let offset = place.anchor.map(|a| a.next_offset).or(known.first_offset);
+        on(Event::Damage { at, offset, why })?;
+        return Ok(Ran::Broken { at });
+    }
+}

@@ -1,0 +1,342 @@
+//! Segments damaged in every way we know of: the verdict, what is still counted, and where.
+//!
+//! The rule: damage with readable batches behind it is corruption; damage with none is a torn
+//! tail; zeros up to the end are no damage. What a manifest adds is in `mark.rs`.
+
+use std::ops::Range;
+
+use corelog_format::segment_file_name;
+use serde_json::{Value, json};
+
+use crate::support::{Scratch, Segment, batch, dump, real_log, verify_one};
+
+/// Verifies bytes as a segment that begins with offset 0.
+fn judge(bytes: &[u8]) -> Value {
+    judge_at(0, bytes)
+}
+
+fn judge_at(first_offset: u64, bytes: &[u8]) -> Value {
+    let scratch = Scratch::new();
+    let path = scratch.file(&segment_file_name(first_offset), bytes);
+    let json = dump(["verify", "--json", path.to_str().expect("UTF-8")]);
+    let clean = json.json()["files"][0]["verdict"] == "clean";
+    verify_one(&path, if clean { 0 } else { 1 })
+}
+
+fn assert_verdict(report: &Value, verdict: &str, batches: usize, fault_at: Option<usize>) {
+    assert_eq!(report["verdict"], verdict, "{report}");
+    assert_eq!(report["batches"], batches, "{report}");
+    assert_eq!(
+        report["faults"].get(0).map(|fault| &fault["position"]).cloned(),
+        fault_at.map(Value::from),
+        "{report}"
+    );
+}
+
+fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[at] ^= 0x10;
+    bytes
+}
+
+fn zeroed(bytes: &[u8], hole: Range<usize>) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[hole].fill(0);
+    bytes
+}
+
+#[test]
+fn a_flip_in_the_middle_of_the_real_segment() {
+    // Batch 3 of 20 stands at 462,659; its offset is 1021. The flip is in a payload.
+    let report = judge(&flipped(&real_log(), 462_659 + 256 + 48 + 20));
+    assert_verdict(&report, "corrupt", 19, Some(462_659));
+    assert_eq!(report["messages"], 1548 - 11);
+    assert_eq!(report["first_offset"], 0);
+    assert_eq!(report["last_offset"], 1547);
+    let fault = report["faults"][0].as_object().expect("an object");
+    assert_eq!(fault["offset"], 1021);
+    assert_eq!(fault["field"], "checksum");
+    assert!(fault["expected"].is_string() && fault["found"].is_string());
+    assert_eq!(fault.len(), 5);
+    assert_eq!(report["faults"].as_array().expect("a list").len(), 1);
+}
+
+#[test]
+fn damage_in_the_last_batch_is_a_torn_tail() {
+    let log = real_log();
+    let last = 695_483;
+    for at in
+        [last, last + 8, last + 33, last + 41, last + 48, last + 100, last + 290, log.len() - 1]
+    {
+        let report = judge(&flipped(&log, at));
+        assert_verdict(&report, "torn_tail", 19, Some(last));
+        assert_eq!(report["last_offset"], 1525);
+        assert_eq!(report["faults"][0]["offset"], 1526);
+    }
+}
+
+#[test]
+fn truncation_at_every_kind_of_place() {
+    // Partition 0's header begins with zeros: the first of them alone are no torn batch.
+    let segment = Segment::new(5, 0, &[2, 1, 3]);
+    let last = segment.batches[2].clone();
+    for cut in [1, 255, 256, 300, 303, last.len() - 1] {
+        let report = judge(&segment.bytes[..last.start + cut]);
+        assert_verdict(&report, "torn_tail", 2, Some(last.start));
+    }
+    let report = judge(&segment.bytes[..last.start]);
+    assert_verdict(&report, "clean", 2, None);
+    assert_eq!(report["last_offset"], 2);
+}
+
+#[test]
+fn zeros_up_to_the_end_are_no_damage() {
+    let segment = Segment::new(0, 0, &[2, 1]);
+    for zeros in [1, 255, 256, 4096, 3 << 20] {
+        let bytes = [&segment.bytes[..], &vec![0; zeros]].concat();
+        let report = judge(&bytes);
+        assert_verdict(&report, "clean", 2, None);
+        assert_eq!(report["zero_tail"], zeros);
+        assert_eq!(report["bytes"], bytes.len());
+    }
+    for len in [0, 1, 4096] {
+        let report = judge(&vec![0; len]);
+        assert_verdict(&report, "clean", 0, None);
+        assert_eq!((&report["zero_tail"], &report["first_offset"]), (&json!(len), &Value::Null));
+    }
+}
+
+#[test]
+fn a_preallocated_tebibyte_of_hole_is_verified_at_once() {
+    let scratch = Scratch::new();
+    let segment = Segment::new(0, 0, &[2, 1]);
+    let path = segment.write(&scratch, "p");
+    let file = std::fs::File::options().write(true).open(&path).expect("opened");
+    file.set_len(1 << 40).expect("a sparse file");
+    let report = verify_one(&path, 0);
+    assert_verdict(&report, "clean", 2, None);
+    assert_eq!(report["zero_tail"], (1_u64 << 40) - segment.bytes.len() as u64);
+    // With rubbish in front of the hole, the search behind the damage does not read it either.
+    std::os::unix::fs::FileExt::write_all_at(&file, &[7; 5000], segment.bytes.len() as u64)
+        .expect("written");
+    let report = verify_one(&path, 1);
+    assert_verdict(&report, "torn_tail", 2, Some(segment.bytes.len()));
+    let ran = dump(["ls", path.to_str().expect("UTF-8")]).expect(1);
+    assert!(ran.out.contains(&format!("broken@{}", segment.bytes.len())), "{ran:?}");
+}
+
+#[test]
+fn rubbish_at_the_tail_with_and_without_zeros_before_it() {
+    let segment = Segment::new(0, 0, &[2, 1]);
+    let end = segment.bytes.len();
+    for (zeros, rubbish) in [(0, 1), (0, 5000), (1, 1), (300, 1), (5000, 700), (2 << 20, 9)] {
+        let bytes = [&segment.bytes[..], &vec![0; zeros], &vec![0xA5; rubbish]].concat();
+        let report = judge(&bytes);
+        assert_verdict(&report, "torn_tail", 2, Some(end));
+        assert_eq!(report["zero_tail"], 0);
+    }
+}
+
+#[test]
+fn a_hole_in_the_middle_hides_only_what_it_covers() {
+    let segment = Segment::new(0, 0, &[4, 4, 4, 4, 4, 4]);
+    let at = |batch: usize, byte: usize| segment.batches[batch].start + byte;
+    for (hole, lost) in [
+        (at(2, 0)..at(3, 0), 2..3),
+        (at(2, 0)..at(4, 0), 2..4),
+        (at(2, 0)..at(2, 256), 2..3),
+        (at(2, 250)..at(3, 10), 2..4),
+        (at(1, 320)..at(1, 321), 1..2),
+        (at(0, 0)..at(1, 0), 0..1),
+        (at(0, 0)..at(4, 300), 0..5),
+    ] {
+        let report = judge(&zeroed(&segment.bytes, hole.clone()));
+        assert_verdict(&report, "corrupt", 6 - lost.len(), Some(at(lost.start, 0)));
+        assert_eq!(report["messages"], 4 * (6 - lost.len()), "{hole:?}");
+        assert_eq!(report["last_offset"], 23);
+        let first = if lost.start == 0 { lost.end * 4 } else { 0 };
+        assert_eq!(report["first_offset"], first);
+    }
+    // The same up to the end of the file is not damage: nobody can tell it from a shorter log.
+    let report = judge(&zeroed(&segment.bytes, at(4, 0)..segment.bytes.len()));
+    assert_verdict(&report, "clean", 4, None);
+}
+
+/// Every byte of a header in the middle counts: wrong, it hides its own batch and no other.
+#[test]
+fn every_byte_of_a_header_in_the_middle() {
+    let scratch = Scratch::new();
+    let segment = Segment::new(0, 0, &[1, 2, 1, 1]);
+    let damaged = segment.batches[1].start;
+    for byte in 0..256 + 48 {
+        let mut bad = segment.clone();
+        bad.bytes[damaged + byte] ^= 1 << (byte % 8);
+        let path = bad.write(&scratch, "p");
+        let ran = dump(["verify", "--json", path.to_str().expect("UTF-8")]).expect(1);
+        assert_verdict(&ran.json()["files"][0], "corrupt", 3, Some(damaged));
+    }
+}
+
+/// A page or a sector of the last write that never arrived is a torn tail in every case
+/// (etcd 6515).
+#[test]
+fn every_subset_of_sectors_of_the_last_batch() {
+    let segment = Segment::new(0, 0, &[3, 8]);
+    let last = segment.batches[1].clone();
+    // Whole sectors that hold a part of the last batch and nothing of the one before.
+    let sectors: Vec<Range<usize>> = (last.start.next_multiple_of(512)..last.end)
+        .step_by(512)
+        .map(|start| start..(start + 512).min(last.end))
+        .collect();
+    assert!(sectors.len() >= 3, "{sectors:?}");
+    let scratch = Scratch::new();
+    for subset in 1_u32..1 << sectors.len() {
+        let mut torn = segment.clone();
+        for (i, sector) in sectors.iter().enumerate().filter(|(i, _)| subset >> i & 1 == 1) {
+            torn.bytes[sector.clone()].fill(0);
+            let _ = i;
+        }
+        torn.bytes.resize(torn.bytes.len() + 4096, 0);
+        let path = torn.write(&scratch, "p");
+        let ran = dump(["verify", "--json", path.to_str().expect("UTF-8")]).expect(1);
+        assert_verdict(&ran.json()["files"][0], "torn_tail", 1, Some(last.start));
+    }
+}
+
+#[test]
+fn two_damaged_places_are_two_faults() {
+    let segment = Segment::new(0, 0, &[2, 2, 2, 2, 2, 2]);
+    let bytes = flipped(&segment.bytes, segment.batches[1].start + 320);
+    let bytes = flipped(&bytes, segment.batches[4].start + 320);
+    let report = judge(&bytes);
+    assert_verdict(&report, "corrupt", 4, Some(segment.batches[1].start));
+    assert_eq!(report["faults"][1]["position"], segment.batches[4].start);
+    assert_eq!(report["faults"][1]["offset"], 8);
+    // Neighbours are one unreadable place.
+    let bytes = flipped(&bytes, segment.batches[2].start + 320);
+    let report = judge(&bytes);
+    assert_verdict(&report, "corrupt", 3, Some(segment.batches[1].start));
+    assert_eq!(report["faults"].as_array().expect("a list").len(), 2);
+    // Corruption in the middle and a torn tail: the worse word stands.
+    let report = judge(&bytes[..bytes.len() - 1]);
+    assert_verdict(&report, "corrupt", 2, Some(segment.batches[1].start));
+}
+
+#[test]
+fn batches_in_the_wrong_place() {
+    let segment = Segment::new(0, 0, &[2, 2, 2, 2]);
+    let [a, b, c, d] = [0, 1, 2, 3].map(|i| segment.bytes[segment.batches[i].clone()].to_vec());
+    let stranger = batch(9, 2, 1_700_000_000_000_002, &[vec![1], vec![2]]);
+    for (name, batches, verdict, readable, fault) in [
+        ("one twice at the end", vec![&a, &b, &b], "torn_tail", 2, Some(2)),
+        ("one twice in the middle", vec![&a, &b, &b, &c], "corrupt", 3, Some(2)),
+        ("another partition's at the end", vec![&a, &stranger], "torn_tail", 1, Some(1)),
+        ("another partition's in place of one", vec![&a, &stranger, &c, &d], "corrupt", 3, Some(1)),
+        ("one missing", vec![&a, &b, &d], "corrupt", 3, Some(2)),
+        ("the first missing", vec![&b, &c, &d], "corrupt", 3, Some(0)),
+        ("two exchanged", vec![&a, &c, &b, &d], "corrupt", 3, Some(1)),
+    ] {
+        let position = fault.map(|i: usize| batches[..i].iter().map(|batch| batch.len()).sum());
+        let bytes: Vec<u8> = batches.into_iter().flatten().copied().collect();
+        let report = judge(&bytes);
+        eprintln!("{name}");
+        assert_verdict(&report, verdict, readable, position);
+    }
+}
+
+#[test]
+fn a_file_under_another_segments_name() {
+    let segment = Segment::new(0, 100, &[2, 2]);
+    assert_verdict(&judge_at(100, &segment.bytes), "clean", 2, None);
+    for wrong in [0, 99, 101, 5000] {
+        let report = judge_at(wrong, &segment.bytes);
+        assert_verdict(&report, "corrupt", 2, Some(0));
+        let fault = json!({
+            "position": 0, "offset": wrong, "field": "base_offset", "expected": wrong, "found": 100
+        });
+        assert_eq!(report["faults"], json!([fault]));
+    }
+}
+
+/// A mirror's payloads hold whole batches. Behind damage they are not what is looked for.
+#[test]
+fn batches_inside_of_a_damaged_payload_are_not_counted() {
+    let mut segment = Segment::new(0, 0, &[1]);
+    let inner = batch(0, 50, 1_700_000_000_000_500, &[vec![1; 100], vec![2; 100]]);
+    segment.push(0, &[[&[7; 30][..], &inner, &inner].concat()]);
+    segment.push(0, &[vec![3; 60]]);
+    let bytes = flipped(&segment.bytes, segment.batches[1].start + 256 + 48 + 10);
+    let report = judge(&bytes);
+    assert_verdict(&report, "corrupt", 2, Some(segment.batches[1].start));
+    assert_eq!((&report["messages"], &report["last_offset"]), (&json!(2), &json!(2)));
+}
+
+#[test]
+fn offsets_at_the_ends_of_their_range() {
+    for first in [(1 << 32) - 3, (1 << 63) - 3, u64::MAX - 5] {
+        let segment = Segment::new(0, first, &[2, 3]);
+        let report = judge_at(first, &segment.bytes);
+        assert_verdict(&report, "clean", 2, None);
+        assert_eq!(report["last_offset"], first + 4);
+        let report = judge_at(first, &flipped(&segment.bytes, 300));
+        assert_verdict(&report, "corrupt", 1, Some(0));
+    }
+    // The last message's offset would be beyond u64: not a batch of any log.
+    let past = batch(0, u64::MAX - 1, 5, &[vec![1], vec![2], vec![3]]);
+    assert_eq!(judge_at(u64::MAX - 1, &past)["batches"], 0);
+}
+
+#[test]
+fn what_the_reference_server_lets_through_is_a_finding() {
+    let mut segment = Segment::new(0, 0, &[2]);
+    segment.last_timestamp -= 1000;
+    segment.push(0, &[vec![1; 50]]);
+    let report = judge(&segment.bytes);
+    assert_verdict(&report, "clean", 2, None);
+    let finding = &report["findings"][0];
+    assert_eq!(finding["finding"], "time_went_back");
+    assert_eq!(
+        (&finding["position"], &finding["offset"]),
+        (&json!(segment.batches[1].start), &json!(2))
+    );
+}
+
+/// Bytes made to look like a header at every 256th place, each of a batch that spans nearly all of
+/// the file and fails only at its checksum: n candidates of n bytes. The search ends all the same,
+/// and says what it did not look at.
+#[test]
+fn a_file_made_to_cost_more_ends_the_search() {
+    const HEADERS: usize = 16_384;
+    let len = HEADERS * 256 + (HEADERS + 1) * 48 + 256;
+    let mut bytes = vec![0_u8; len];
+    let mut batch_length = 0;
+    for i in (0..HEADERS).rev() {
+        // Its one frame: 48 bytes of the next header, then "user headers" as long as that batch.
+        batch_length = if i + 1 == HEADERS { 304 } else { 304 + batch_length };
+        let at = i * 256;
+        bytes[at + 8..at + 16].copy_from_slice(&(i as u64).to_le_bytes());
+        bytes[at + 32..at + 40].copy_from_slice(&(batch_length as u64).to_le_bytes());
+        bytes[at + 48] = 1;
+    }
+    let report = judge(&bytes);
+    assert_verdict(&report, "corrupt", 0, Some(0));
+    let findings = report["findings"].to_string();
+    assert!(findings.contains("unchecked"), "{findings}");
+}
+
+#[test]
+fn rubbish_of_any_kind_is_judged() {
+    let mut state = 1_u64;
+    let mut random = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    for len in [1, 7, 255, 256, 257, 4096, 300_000] {
+        let bytes: Vec<u8> = (0..len).map(|_| random() | 1).collect();
+        assert_verdict(&judge(&bytes), "torn_tail", 0, Some(0));
+        let mostly_zeros: Vec<u8> =
+            bytes.iter().map(|b| if b % 64 == 1 { *b } else { 0 }).chain([1]).collect();
+        assert_verdict(&judge(&mostly_zeros), "torn_tail", 0, Some(0));
+    }
+}

@@ -1,0 +1,140 @@
+//! The partitions that a shard owns: open ones, and those on their way in or out or failed.
+
+use std::collections::HashMap;
+
+use corelog_io::Platform;
+use corelog_storage::Partition;
+
+use crate::request::{AppendReply, Ask};
+use crate::{ControlError, FailureReason, PartitionFailure, PartitionId, Unavailable};
+
+pub(crate) type Open<P> = Partition<P, AppendReply>;
+
+/// What a shard knows of one partition. An id that is not in the map is unknown.
+enum Entry<P: Platform> {
+    /// What it was asked meanwhile waits here, in order, and is bounded by the limits of what is in
+    /// flight. Answering `Busy` instead would let a later request overtake the refused one.
+    Opening(Vec<Ask>),
+    Open(Open<P>),
+    Closing,
+    Failed(FailureReason),
+}
+
+pub(crate) struct Partitions<P: Platform> {
+    entries: HashMap<PartitionId, Entry<P>>,
+}
+
+impl<P: Platform> Partitions<P> {
+    pub(crate) fn new() -> Self {
+        Partitions { entries: HashMap::new() }
+    }
+
+    /// The open partition and what it is asked. `None` where the answer comes later, after the
+    /// opening, or was given: the partition is unknown or failed.
+    pub(crate) fn route(&mut self, id: PartitionId, ask: Ask) -> Option<(Open<P>, Ask)> {
+        let why = match self.entries.get_mut(&id) {
+            Some(Entry::Open(partition)) => return Some((partition.clone(), ask)),
+            Some(Entry::Opening(waiting)) => {
+                waiting.push(ask);
+                return None;
+            }
+            Some(Entry::Failed(reason)) => Unavailable::PartitionFailed(failure(id, reason)),
+            Some(Entry::Closing) | None => Unavailable::UnknownPartition(id),
+        };
+        ask.refuse(why);
+        None
+    }
+
+    /// Reserves the id for an opening. Unknown ids and failed partitions may be opened.
+    pub(crate) fn begin_opening(&mut self, id: PartitionId) -> Result<(), ControlError> {
+        match self.entries.get(&id) {
+            None | Some(Entry::Failed(_)) => {
+                self.entries.insert(id, Entry::Opening(Vec::new()));
+                Ok(())
+            }
+            Some(Entry::Opening(_) | Entry::Open(_) | Entry::Closing) => {
+                Err(ControlError::InUse(id))
+            }
+        }
+    }
+
+    /// The opening is done, well or not. What waited for it comes back, to be routed again.
+    pub(crate) fn opened(
+        &mut self,
+        id: PartitionId,
+        opened: Result<Open<P>, FailureReason>,
+    ) -> Vec<Ask> {
+        let entry = opened.map_or_else(Entry::Failed, Entry::Open);
+        match self.entries.insert(id, entry) {
+            Some(Entry::Opening(waiting)) => waiting,
+            _ => panic!("{id} was opened without being reserved"),
+        }
+    }
+
+    /// Takes an open partition out of service.
+    pub(crate) fn fail(&mut self, id: PartitionId, reason: FailureReason) -> PartitionFailure {
+        let failure = failure(id, &reason);
+        if let Some(entry @ (Entry::Open(_) | Entry::Closing)) = self.entries.get_mut(&id) {
+            *entry = Entry::Failed(reason);
+        }
+        failure
+    }
+
+    /// Hands the partition over for closing. Failed ones are forgotten: there is nothing to close.
+    pub(crate) fn begin_closing(
+        &mut self,
+        id: PartitionId,
+    ) -> Result<Option<Open<P>>, ControlError> {
+        match self.entries.get_mut(&id) {
+            Some(entry @ Entry::Open(_)) => match std::mem::replace(entry, Entry::Closing) {
+                Entry::Open(partition) => Ok(Some(partition)),
+                _ => unreachable!("matched above"),
+            },
+            Some(Entry::Failed(_)) => {
+                self.entries.remove(&id);
+                Ok(None)
+            }
+            Some(Entry::Opening(_) | Entry::Closing) => Err(ControlError::InUse(id)),
+            None => Err(Unavailable::UnknownPartition(id).into()),
+        }
+    }
+
+    /// The close is done, well or not: the id is unknown. A failure during it stays known.
+    pub(crate) fn closed(&mut self, id: PartitionId) {
+        if matches!(self.entries.get(&id), Some(Entry::Closing)) {
+            self.entries.remove(&id);
+        }
+    }
+
+    /// Open partitions, by id.
+    pub(crate) fn open(&self) -> Vec<(PartitionId, &Open<P>)> {
+        let mut open: Vec<_> = self
+            .entries
+            .iter()
+            .filter_map(|(id, entry)| match entry {
+                Entry::Open(partition) => Some((*id, partition)),
+                _ => None,
+            })
+            .collect();
+        open.sort_unstable_by_key(|(id, _)| *id);
+        open
+    }
+
+    /// Partitions that failed, in order.
+    pub(crate) fn failures(&self) -> Vec<PartitionFailure> {
+        let mut failures: Vec<_> = self
+            .entries
+            .iter()
+            .filter_map(|(id, entry)| match entry {
+                Entry::Failed(reason) => Some(failure(*id, reason)),
+                _ => None,
+            })
+            .collect();
+        failures.sort_unstable_by_key(|failure| failure.partition);
+        failures
+    }
+}
+
+fn failure(partition: PartitionId, reason: &FailureReason) -> PartitionFailure {
+    PartitionFailure { partition, reason: reason.clone() }
+}

@@ -1,0 +1,83 @@
+//! What crosses to a shard, each with the reply it is answered by.
+
+use corelog_storage::{
+    Ack, AdmittedBatch, Answer, Appended, LogConfig, OpenReport, Place, PollQuery, Watermarks,
+};
+
+use crate::reply::Reply;
+use crate::{
+    AppendError, CloseReport, ControlError, PartitionId, PollError, Records, ShardStats,
+    Unavailable,
+};
+
+/// One request. The batch's bytes move by reference; nothing here is longer than a few cache lines.
+pub(crate) enum Request {
+    /// What a partition is asked.
+    Ask(PartitionId, Ask),
+    Open(Box<Opening>),
+    Close {
+        partition: PartitionId,
+        reply: Reply<(), ControlError>,
+    },
+    Stats {
+        reply: Reply<ShardStats, ControlError>,
+    },
+    CloseAll {
+        reply: Reply<CloseReport, ControlError>,
+    },
+}
+
+/// What an open partition answers.
+pub(crate) enum Ask {
+    Append { batch: AdmittedBatch, ack: Ack, reply: AppendReply },
+    Flush { ack: Ack, reply: Reply<(), AppendError> },
+    Poll { query: PollQuery, reply: Reply<Records, PollError> },
+    Watermarks { reply: Reply<Watermarks, PollError> },
+}
+
+/// A partition to open.
+pub(crate) struct Opening {
+    pub(crate) partition: PartitionId,
+    pub(crate) place: Place,
+    pub(crate) config: LogConfig,
+    pub(crate) reply: Reply<OpenReport, ControlError>,
+}
+
+impl Request {
+    /// Answers without doing anything. A batch that was not appended comes back.
+    pub(crate) fn refuse(self, why: Unavailable) -> Option<AdmittedBatch> {
+        match self {
+            Request::Ask(_, ask) => return ask.refuse(why),
+            Request::Open(opening) => opening.reply.send(Err(why.into())),
+            Request::Close { reply, .. } => reply.send(Err(why.into())),
+            Request::Stats { reply } => reply.send(Err(why.into())),
+            Request::CloseAll { reply } => reply.send(Err(why.into())),
+        }
+        None
+    }
+}
+
+impl Ask {
+    /// As [`Request::refuse`].
+    pub(crate) fn refuse(self, why: Unavailable) -> Option<AdmittedBatch> {
+        match self {
+            Ask::Append { batch, reply, .. } => {
+                reply.0.send(Err(why.into()));
+                return Some(batch);
+            }
+            Ask::Flush { reply, .. } => reply.send(Err(why.into())),
+            Ask::Poll { reply, .. } => reply.send(Err(why.into())),
+            Ask::Watermarks { reply } => reply.send(Err(why.into())),
+        }
+        None
+    }
+}
+
+/// The reply to an append, as the partition gives it.
+pub(crate) struct AppendReply(pub(crate) Reply<Appended, AppendError>);
+
+impl Answer for AppendReply {
+    fn answer(self, result: Result<Appended, corelog_storage::AppendError>) {
+        self.0.send(result.map_err(AppendError::from));
+    }
+}

@@ -1,0 +1,282 @@
+//! A shard: one thread's partitions, and the loop that drains its mailbox.
+//!
+//! Appends, flushes and questions are handed to their partition in the order in which they came, in
+//! the loop itself; a partition never makes it wait. What has to wait (a poll's reads, a flush, an
+//! opening) is a task. All of it is contained: a panic takes one partition out of service.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use corelog_io::{Disk, Platform, Spawn};
+use corelog_storage::{LogConfig, OpenReport, Place, PollQuery, Shared, SharedLimits};
+
+use crate::context::ShardContext;
+use crate::partitions::{Open, Partitions};
+use crate::records::{Lend, Records};
+use crate::reply::Reply;
+use crate::request::{Ask, Opening, Request};
+use crate::shards::{ByMailbox, Handle, Route, Seat};
+use crate::tasks::{Tasks, caught, contained};
+use crate::thread::ShardThread;
+use crate::{
+    AppendError, ClientLimits, CloseReport, ControlError, FailureReason, PartitionFailure,
+    PartitionId, PollError, ShardStats, Unavailable,
+};
+
+pub(crate) type BytesOf<P> = <<P as Platform>::Disk as Disk>::Bytes;
+
+/// A shard, on its thread. [`Shard::run`] is its life.
+///
+/// Dropped without having run to its end, all who wait for it are answered `Closed`; what was
+/// appended and not written yet is then as after a crash.
+pub struct Shard<P: Platform, L: Lend<BytesOf<P>>> {
+    state: Rc<State<P, L>>,
+}
+
+pub(crate) struct State<P: Platform, L> {
+    pub(crate) seat: Seat,
+    pub(crate) shared: Shared<P>,
+    lender: L,
+    pub(crate) partitions: RefCell<Partitions<P>>,
+    pub(crate) tasks: Tasks,
+    /// Openings that wait for one of `limits.openings` places, and how many have one.
+    pub(crate) openings: RefCell<VecDeque<Opening>>,
+    pub(crate) opening: Cell<usize>,
+    /// Set by the first request to close the shard.
+    end: RefCell<Option<Reply<CloseReport, ControlError>>>,
+    requests: Cell<u64>,
+    runs: Cell<u64>,
+}
+
+impl<P: Platform, L: Lend<BytesOf<P>>> Shard<P, L> {
+    /// The shard of `seat`, on the calling thread. `limits` are what its partitions share.
+    pub fn new(seat: Seat, platform: P, lender: L, limits: SharedLimits) -> Self {
+        let state = State {
+            seat,
+            shared: Shared::new(platform, limits),
+            lender,
+            partitions: RefCell::new(Partitions::new()),
+            tasks: Tasks::default(),
+            openings: RefCell::default(),
+            opening: Cell::new(0),
+            end: RefCell::default(),
+            requests: Cell::new(0),
+            runs: Cell::new(0),
+        };
+        Shard { state: Rc::new(state) }
+    }
+
+    /// The shard's number.
+    pub fn index(&self) -> usize {
+        self.state.index()
+    }
+
+    /// Access for code that runs on this shard, with limits of its own.
+    pub fn context(&self, limits: &ClientLimits) -> ShardContext<P, L> {
+        ShardContext::new(Rc::clone(&self.state), limits)
+    }
+
+    /// Opens many partitions before the shard runs, `ShardLimits::openings` at a time, and tells
+    /// how each went, in the order given. One that fails is remembered and answered with the
+    /// reason; the others are not affected.
+    pub async fn open_all(
+        &self,
+        partitions: Vec<(PartitionId, Place, LogConfig)>,
+    ) -> Vec<(PartitionId, Result<OpenReport, ControlError>)> {
+        self.state.open_all(partitions).await
+    }
+
+    /// Serves until [`crate::Shards::close_all`] ends it, with everything closed and answered.
+    /// Not to be cancelled: a shard that is dropped half way is a crash of its partitions.
+    pub async fn run(self) {
+        let _mark = ShardThread::enter();
+        let state = &self.state;
+        while !state.is_ending() {
+            // A task on this shard that looks into the mailbox may meet the end before this loop.
+            state.seat.inbox.ready_or(|| state.is_ending()).await;
+            state.drain();
+            // Under load the mailbox is never empty: others get their turn between two runs.
+            state.yield_now().await;
+        }
+        state.end().await;
+    }
+}
+
+impl<P: Platform, L: Lend<BytesOf<P>>> Drop for Shard<P, L> {
+    /// Contexts and tasks may keep the state alive; nobody waits for them.
+    fn drop(&mut self) {
+        self.state.seat.close();
+    }
+}
+
+impl<P: Platform, L> State<P, L> {
+    pub(crate) fn index(&self) -> usize {
+        self.seat.handle.index
+    }
+
+    pub(crate) fn platform(&self) -> &P {
+        self.shared.platform()
+    }
+
+    pub(crate) async fn yield_now(&self) {
+        self.platform().spawn().yield_now().await;
+    }
+
+    /// Spawns a task that a close waits for.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        let running = self.tasks.enter();
+        self.platform().spawn().spawn(async move {
+            task.await;
+            drop(running);
+        });
+    }
+
+    /// Takes a partition that panicked out of service.
+    pub(crate) fn fail(&self, id: PartitionId, message: Arc<str>) -> PartitionFailure {
+        self.partitions.borrow_mut().fail(id, FailureReason::Panicked(message))
+    }
+
+    fn is_ending(&self) -> bool {
+        self.end.borrow().is_some()
+    }
+
+    pub(crate) fn take_end(&self) -> Option<Reply<CloseReport, ControlError>> {
+        self.end.borrow_mut().take()
+    }
+
+    fn stats(&self) -> ShardStats {
+        let partitions = self.partitions.borrow();
+        let handle = &self.seat.handle;
+        let (appends_in_flight, append_bytes_in_flight) = handle.appends.budget().in_flight();
+        let open = partitions.open().into_iter();
+        ShardStats {
+            shard: self.index(),
+            partitions: open.map(|(id, partition)| (id, partition.stats())).collect(),
+            failed: partitions.failures(),
+            requests: self.requests.get(),
+            runs: self.runs.get(),
+            mailbox: handle.waiting(),
+            appends_in_flight,
+            append_bytes_in_flight,
+            polls_in_flight: handle.polls.budget().in_flight().0,
+            refused: handle.appends.budget().refused() + handle.polls.budget().refused(),
+            tasks: self.tasks.running(),
+            cached_bytes: self.shared.cached_bytes(),
+            open_handles: self.shared.open_handles(),
+        }
+    }
+}
+
+impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
+    /// Serves what waits in the mailbox, at most `ShardLimits::run_requests`. True where it served
+    /// any.
+    pub(crate) fn drain(self: &Rc<Self>) -> bool {
+        let mut served = 0;
+        while served < self.seat.limits.run_requests.max(1)
+            && let Some(request) = self.seat.inbox.pop()
+        {
+            self.serve(request);
+            served += 1;
+        }
+        if served > 0 {
+            self.runs.set(self.runs.get() + 1);
+        }
+        served > 0
+    }
+
+    /// Serves one request: hands it over, or begins a task for it.
+    pub(crate) fn serve(self: &Rc<Self>, request: Request) {
+        self.requests.set(self.requests.get() + 1);
+        match request {
+            Request::Ask(partition, ask) => self.ask(partition, ask),
+            Request::Open(opening) => self.open(*opening),
+            Request::Close { partition, reply } => self.close(partition, reply),
+            Request::Stats { reply } => reply.send(Ok(self.stats())),
+            Request::CloseAll { reply } => {
+                self.seat.handle.stop_intake();
+                // Two that crossed: the later one is dropped, which answers `Closed`.
+                self.end.borrow_mut().get_or_insert(reply);
+                self.seat.inbox.nudge();
+            }
+        }
+    }
+
+    /// Hands what a partition is asked to it, if it is open.
+    pub(crate) fn ask(self: &Rc<Self>, id: PartitionId, ask: Ask) {
+        let routed = self.partitions.borrow_mut().route(id, ask);
+        let Some((partition, ask)) = routed else { return };
+        let done = match ask {
+            // A panic drops the reply, which answers `Closed`: stored or not, who knows.
+            Ask::Append { batch, ack, reply } => contained(|| partition.append(batch, ack, reply)),
+            // Takes its place behind the appends that came before, here and now.
+            Ask::Flush { ack, reply } => {
+                contained(|| partition.flush(ack)).map(|flushed| self.flush(id, flushed, reply))
+            }
+            Ask::Poll { query, reply } => {
+                self.poll(id, partition, query, reply);
+                Ok(())
+            }
+            Ask::Watermarks { reply } => {
+                contained(|| partition.watermarks()).map(|marks| reply.send(Ok(marks)))
+            }
+        };
+        if let Err(message) = done {
+            self.fail(id, message);
+        }
+    }
+
+    fn flush(
+        self: &Rc<Self>,
+        id: PartitionId,
+        flushed: impl Future<Output = Result<(), corelog_storage::AppendError>> + 'static,
+        reply: Reply<(), AppendError>,
+    ) {
+        let state = Rc::clone(self);
+        self.spawn(async move {
+            reply.send(match caught(flushed).await {
+                Ok(result) => result.map_err(AppendError::from),
+                Err(message) => Err(AppendError::PartitionFailed(state.fail(id, message))),
+            });
+        });
+    }
+
+    fn poll(
+        self: &Rc<Self>,
+        id: PartitionId,
+        partition: Open<P>,
+        mut query: PollQuery,
+        reply: Reply<Records, PollError>,
+    ) {
+        query.max_bytes = query.max_bytes.min(self.seat.limits.poll_bytes);
+        let state = Rc::clone(self);
+        self.spawn(async move {
+            let lent =
+                async { partition.poll(query).await.map(|p| Records::lend(p, &state.lender)) };
+            reply.send(match caught(lent).await {
+                Ok(result) => result.map_err(PollError::from),
+                Err(message) => Err(PollError::PartitionFailed(state.fail(id, message))),
+            });
+            // The end of a task is a cheap moment to see what came in meanwhile: a shard that is
+            // busy with reads would come to its mailbox late otherwise.
+            state.drain();
+        });
+    }
+}
+
+/// Code on the shard: own partitions directly, others through their mailbox.
+impl<P: Platform, L: Lend<BytesOf<P>>> Route for Rc<State<P, L>> {
+    fn deliver(&self, to: &Handle, request: Request) -> Option<(Request, Unavailable)> {
+        if to.index == self.index() {
+            self.serve(request);
+            return None;
+        }
+        ByMailbox.deliver(to, request)
+    }
+
+    fn is_full(&self, to: &Handle) -> bool {
+        to.index != self.index() && ByMailbox.is_full(to)
+    }
+}

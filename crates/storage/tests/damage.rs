@@ -1,0 +1,573 @@
+//! Torn tails, damage in the middle, lying indexes, foreign files: found, named, contained.
+
+mod common;
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use common::*;
+use corelog_format::{BatchHeader, IndexEntry};
+use corelog_io::sim::{Rng, Sim, SimPlatform};
+use corelog_io::{Clock, IoOp};
+use corelog_storage::{
+    Ack, Appended, From, LogConfig, OpenDamage, OpenError, PollError, SharedLimits,
+};
+
+/// Appends batches of these payload sizes durably and closes.
+async fn filled(platform: &SimPlatform, config: LogConfig, batches: &[usize]) -> Model {
+    let log = open(platform, config).await;
+    let mut model = Model::default();
+    for (tag, len) in batches.iter().enumerate() {
+        let bytes = batch(tag as u64, &[*len]);
+        let appended = append_wait(&log, &bytes, Ack::Written).await;
+        model.push(bytes, appended);
+    }
+    log.close().await.unwrap();
+    model
+}
+
+/// The same, but the process is killed instead of closing, so that the mark stays behind.
+fn filled_and_killed(sim: &Sim, config: LogConfig, batches: &[usize]) -> Model {
+    let model = sim.run(async {
+        let log = open(sim.platform(), config).await;
+        let mut model = Model::default();
+        for (tag, len) in batches.iter().enumerate() {
+            let bytes = batch(tag as u64, &[*len]);
+            let appended = append_wait(&log, &bytes, Ack::Written).await;
+            model.push(bytes, appended);
+        }
+        model
+    });
+    sim.disk().process_kill(1);
+    model
+}
+
+/// Where each batch of a model begins in its (only) segment, and where the last one ends.
+fn starts(model: &Model) -> Vec<u64> {
+    let mut at = 0;
+    let mut starts = vec![0];
+    for (bytes, _) in &model.batches {
+        at += bytes.len() as u64;
+        starts.push(at);
+    }
+    starts
+}
+
+/// Opens, checks that exactly `expect` batches are left, appends one more, closes, opens again.
+fn survives_with(sim: &Sim, model: &Model, expect: usize, what: &str) {
+    sim.run(async {
+        let platform = sim.platform();
+        let (log, report) = try_open(platform, LogConfig::default()).await.unwrap();
+        assert_eq!(report.damage, [], "{what}");
+        let mut left = Model { batches: model.batches[..expect].to_vec() };
+        assert_eq!(log.watermarks().appended(), left.end(), "{what}");
+        let len = sim.disk().durable_contents(log_file(0)).unwrap().len() as u64;
+        assert_eq!(len, *starts(&left).last().unwrap(), "{what}: what is no log is cut, durably");
+        left.check_all(&log, &mut Rng::new(1)).await;
+        let bytes = batch(999, &[100]);
+        let appended = append_wait(&log, &bytes, Ack::Durable).await;
+        assert_eq!(appended.base_offset, left.end(), "{what}");
+        left.push(bytes, appended);
+        log.close().await.unwrap();
+        let log = open(platform, LogConfig::default()).await;
+        left.check_all(&log, &mut Rng::new(2)).await;
+        log.close().await.unwrap();
+        let file = sim.disk().contents(log_file(0)).unwrap();
+        assert_eq!(file_batches(&file).len(), expect + 1, "{what}: nothing of the tail came back");
+    });
+}
+
+#[test]
+fn every_cut_of_the_last_batches_is_a_torn_tail() {
+    for cut in 0..=900 {
+        let sim = Sim::new(cut);
+        let model = filled_and_killed(&sim, LogConfig::default(), &[0, 100, 200]);
+        let starts = starts(&model);
+        sim.disk().truncate(log_file(0), cut).unwrap();
+        let whole = starts[1..].iter().filter(|end| **end <= cut).count();
+        survives_with(&sim, &model, whole, &format!("cut at {cut}"));
+    }
+}
+
+#[test]
+fn every_subset_of_lost_pages_and_sectors_is_a_torn_tail() {
+    // The last batch spans four pages; any of its pages, or any one sector, may be missing.
+    let sizes = [3_000, 4 * 4096 - 500];
+    let probe = Sim::new(0);
+    let model = filled_and_killed(&probe, LogConfig::default(), &sizes);
+    let starts = starts(&model);
+    let (from, to) = (starts[1], starts[2]);
+    let pages: Vec<u64> = (from / 4096..=(to - 1) / 4096).collect();
+    let mut cases: Vec<Vec<(u64, u64)>> = (1..1_u64 << pages.len())
+        .map(|set| {
+            let chosen = pages.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1);
+            chosen.map(|(_, page)| (page * 4096, page * 4096 + 4096)).collect()
+        })
+        .collect();
+    cases.extend((from / 512..=(to - 1) / 512).map(|s| vec![(s * 512, s * 512 + 512)]));
+    for (seed, case) in cases.iter().enumerate() {
+        let sim = Sim::new(seed as u64);
+        let model = filled_and_killed(&sim, LogConfig::default(), &sizes);
+        for (start, end) in case {
+            // What stood before the batch in the same sector was written before: it stays.
+            sim.disk().zero(log_file(0), (*start).max(from)..(*end).min(to)).unwrap();
+        }
+        survives_with(&sim, &model, 1, &format!("{case:?}"));
+    }
+}
+
+#[test]
+fn a_garbage_length_in_the_tail_is_a_torn_tail() {
+    let lengths =
+        [0, 1, 255, 256, 257, 0x7fff_ffff, 0xffff_ffff, 1 << 33, 1 << 63, u64::MAX, 100_000];
+    for (seed, length) in lengths.into_iter().enumerate() {
+        for with_checksum in [false, true] {
+            let sim = Sim::new(seed as u64);
+            let model = filled_and_killed(&sim, LogConfig::default(), &[50, 60]);
+            let at = starts(&model)[2];
+            let header = BatchHeader {
+                partition_id: u64::from(PARTITION),
+                base_offset: 2,
+                base_timestamp: u64::MAX / 2,
+                origin_timestamp: 1,
+                batch_length: length,
+                batch_checksum: u64::from(with_checksum),
+                message_count: 1,
+            };
+            sim.disk().overwrite(log_file(0), at, &header.encode()).unwrap();
+            survives_with(&sim, &model, 2, &format!("length {length}"));
+        }
+    }
+}
+
+#[test]
+fn in_flight_writes_leave_the_longest_prefix_and_nothing_comes_back() {
+    // Three batches of the same length behind a good one, each present or absent: the classic of a
+    // write queue. A later one must not be picked up behind a new batch of the same length.
+    for set in 0..8_u64 {
+        let sim = Sim::new(set);
+        let model = filled_and_killed(&sim, LogConfig::default(), &[40, 100, 100, 100]);
+        let starts = starts(&model);
+        for i in 0..3 {
+            if set >> i & 1 == 0 {
+                sim.disk().zero(log_file(0), starts[i + 1]..starts[i + 2]).unwrap();
+            }
+        }
+        let present = (0..3).take_while(|i| set >> i & 1 == 1).count();
+        survives_with(&sim, &model, 1 + present, &format!("present {set:03b}"));
+        let quarantined = sim.disk().files().iter().any(|p| p.to_str().unwrap().contains("quara"));
+        let lost_whole = (present..3).any(|i| set >> i & 1 == 1);
+        assert_eq!(quarantined, lost_whole, "whole batches that are cut are kept aside: {set:03b}");
+    }
+}
+
+#[test]
+fn two_rounds_of_torn_tails() {
+    let sim = Sim::new(5);
+    let mut model = filled_and_killed(&sim, LogConfig::default(), &[10, 20]);
+    for round in 0..3 {
+        let end = *starts(&model).last().unwrap();
+        let torn = batch(77 + round, &[500]);
+        sim.disk().overwrite(log_file(0), end, &torn[..300]).unwrap();
+        sim.run(async {
+            let log = open(sim.platform(), LogConfig::default()).await;
+            for tag in 0..2 {
+                let bytes = batch(100 * round + tag, &[30]);
+                let appended = append_wait(&log, &bytes, Ack::Durable).await;
+                model.push(bytes, appended);
+            }
+            model.check_all(&log, &mut Rng::new(round)).await;
+        });
+        let file = sim.disk().contents(log_file(0)).unwrap();
+        assert!(!file.windows(300).any(|w| w == &torn[..300]), "the torn header is gone");
+        sim.disk().process_kill(round);
+    }
+}
+
+/// A poll of everything, stepping over damage: batches served and damages met.
+async fn read_over(log: &Log) -> (Vec<u64>, Vec<(u64, u64)>) {
+    let (mut next, mut offsets, mut damages) = (0, Vec::new(), Vec::new());
+    while next < log.watermarks().appended() {
+        match poll(log, From::Offset(next), u32::MAX, 1 << 20).await {
+            Ok(got) => {
+                offsets.extend(got.batches().iter().map(|b| b.header().base_offset));
+                assert!(got.next > next);
+                next = got.next;
+            }
+            Err(PollError::Corrupt { segment, position, resume_offset, .. }) => {
+                damages.push((segment, position));
+                match resume_offset {
+                    Some(offset) => {
+                        assert!(offset > next, "stepping over goes forward");
+                        next = offset;
+                    }
+                    None => break,
+                }
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    (offsets, damages)
+}
+
+#[test]
+fn damage_below_the_mark_is_named_contained_and_kept() {
+    let sizes = [500; 40];
+    for (victim, segment_config) in [(2, LogConfig::default()), (39, LogConfig::default())] {
+        let sim = Sim::new(victim);
+        let config = LogConfig { index_step: 4096, ..segment_config };
+        let model = sim.run(filled(sim.platform(), config.clone(), &sizes));
+        let starts = starts(&model);
+        let before = sim.disk().contents(log_file(0)).unwrap();
+        sim.disk().flip_bit(log_file(0), starts[victim as usize] + 300, 3).unwrap();
+        sim.run(async {
+            let (log, report) = try_open(sim.platform(), config.clone()).await.unwrap();
+            let end = log.watermarks().appended();
+            assert_eq!(end, 40, "the offsets of what is damaged are not used again");
+            let bytes = batch(1000, &[10]);
+            let appended = append_wait(&log, &bytes, Ack::Durable).await;
+            assert_eq!(appended.base_offset, 40);
+            let (offsets, damages) = read_over(&log).await;
+            assert_eq!(damages, [(0, starts[victim as usize])]);
+            assert!(!offsets.contains(&victim));
+            assert!(offsets.contains(&0) && offsets.contains(&40));
+            if victim == 2 {
+                assert!(offsets.contains(&39), "what stands behind the damage is readable");
+                assert!(log.stats().corrupt_reads > 0);
+            } else {
+                let [OpenDamage::Corrupt { segment: 0, position, .. }] = report.damage[..] else {
+                    panic!("{:?}", report.damage);
+                };
+                assert_eq!(position, starts[39]);
+            }
+            log.close().await.unwrap();
+        });
+        let after = sim.disk().contents(log_file(0)).unwrap();
+        assert_eq!(&after[..before.len()].len(), &before.len(), "nothing is cut");
+        let differing = before.iter().zip(&after).filter(|(a, b)| a != b).count();
+        assert_eq!(differing, 1, "nothing is written over");
+        // Opening it again meets the same and says the same.
+        sim.run(async {
+            let log = open(sim.platform(), config).await;
+            assert_eq!(log.watermarks().appended(), 41);
+            let (_, damages) = read_over(&log).await;
+            assert_eq!(damages, [(0, starts[victim as usize])]);
+        });
+    }
+}
+
+#[test]
+fn a_sealed_segment_that_is_damaged_or_missing_leaves_the_rest_readable() {
+    let sim = Sim::new(8);
+    let model = sim.run(filled(sim.platform(), small_segments(), &[60_000; 80]));
+    let sealed: Vec<u64> = logs(&sim);
+    assert!(sealed.len() >= 4);
+    sim.disk().flip_bit(log_file(sealed[1]), 5, 0).unwrap();
+    sim.disk().delete(log_file(sealed[2])).unwrap();
+    sim.run(async {
+        let (log, _) = try_open(sim.platform(), small_segments()).await.unwrap();
+        assert_eq!(log.watermarks().appended(), model.end());
+        let (offsets, damages) = read_over(&log).await;
+        assert_eq!(damages[0], (sealed[1], 0));
+        assert!(offsets.contains(&0) && offsets.contains(&(model.end() - 1)));
+        assert!(offsets.iter().any(|o| (sealed[1]..sealed[2]).contains(o)), "behind the damage");
+        assert!(!offsets.iter().any(|o| (sealed[2]..sealed[3]).contains(o)), "the missing file");
+        let appended = append_wait(&log, &batch(1, &[10]), Ack::Durable).await;
+        assert_eq!(appended.base_offset, model.end());
+    });
+}
+
+fn logs(sim: &Sim) -> Vec<u64> {
+    let names = sim.disk().files();
+    let names = names.iter().filter(|p| p.parent() == Some(&place().dir));
+    names.filter_map(|p| name(p).strip_suffix(".log")?.parse().ok()).collect()
+}
+
+#[test]
+fn files_removed_by_hand_move_the_start_or_are_named() {
+    let sim = Sim::new(9);
+    let model = sim.run(filled(sim.platform(), small_segments(), &[60_000; 80]));
+    let segments = logs(&sim);
+    sim.disk().delete(log_file(segments[0])).unwrap();
+    sim.run(async {
+        let log = open(sim.platform(), small_segments()).await;
+        assert_eq!(log.watermarks().start(), segments[1]);
+        let got = poll(&log, From::First, 1, 1).await.unwrap();
+        assert_eq!(got.batches()[0].first_offset(), segments[1]);
+        log.close().await.unwrap();
+    });
+    // The newest: what the mark speaks of is missing, and is never given out again.
+    sim.disk().delete(log_file(*segments.last().unwrap())).unwrap();
+    sim.run(async {
+        let (log, report) = try_open(sim.platform(), small_segments()).await.unwrap();
+        assert!(matches!(report.damage[..], [OpenDamage::MissingSegment { .. }]));
+        let appended = append_wait(&log, &batch(1, &[10]), Ack::Durable).await;
+        assert_eq!(appended.base_offset, model.end());
+        let (offsets, _) = read_over(&log).await;
+        assert!(offsets.contains(&model.end()) && offsets.contains(&segments[1]));
+    });
+}
+
+type Harm = fn(&Sim, PathBuf);
+
+/// What may be wrong with an index file. Same-shaped rows, nothing calls its neighbour.
+const HARMS: &[(&str, Harm)] = &[
+    ("missing", |sim, index| sim.disk().delete(index).unwrap()),
+    ("empty", |sim, index| sim.disk().truncate(index, 0).unwrap()),
+    ("zeros", |sim, index| sim.disk().zero(index, 0..240).unwrap()),
+    ("zero tail", |sim, index| {
+        let mut bytes = sim.disk().contents(&index).unwrap();
+        bytes.extend([0; 4096]);
+        sim.disk().put(index, &bytes).unwrap();
+    }),
+    ("torn", |sim, index| sim.disk().truncate(index, 100).unwrap()),
+    ("ahead of the log", |sim, index| {
+        let entry =
+            IndexEntry { base_offset: 1 << 40, base_timestamp: u64::MAX, position: 1 << 40 };
+        let mut bytes = sim.disk().contents(&index).unwrap();
+        bytes.extend(entry.encode());
+        sim.disk().put(index, &bytes).unwrap();
+    }),
+    ("positions off by one", |sim, index| {
+        let bytes = sim.disk().contents(&index).unwrap();
+        for (i, raw) in bytes.chunks_exact(24).enumerate().skip(1) {
+            let entry = IndexEntry::decode(raw.try_into().unwrap());
+            let entry = IndexEntry { position: entry.position + 1, ..entry };
+            sim.disk().overwrite(&index, i as u64 * 24, &entry.encode()).unwrap();
+        }
+    }),
+    ("times of other batches", |sim, index| {
+        let bytes = sim.disk().contents(&index).unwrap();
+        for (i, raw) in bytes.chunks_exact(24).enumerate().skip(1) {
+            let entry = IndexEntry::decode(raw.try_into().unwrap());
+            let entry = IndexEntry { base_timestamp: 1, ..entry };
+            sim.disk().overwrite(&index, i as u64 * 24, &entry.encode()).unwrap();
+        }
+    }),
+    ("offsets of other batches", |sim, index| {
+        let bytes = sim.disk().contents(&index).unwrap();
+        for (i, raw) in bytes.chunks_exact(24).enumerate().skip(1) {
+            let entry = IndexEntry::decode(raw.try_into().unwrap());
+            let entry = IndexEntry { base_offset: entry.base_offset - 1, ..entry };
+            sim.disk().overwrite(&index, i as u64 * 24, &entry.encode()).unwrap();
+        }
+    }),
+];
+
+#[test]
+fn an_index_is_never_believed() {
+    let sizes = [700; 200];
+    let config = LogConfig { index_step: 4096, ..LogConfig::default() };
+    for (seed, (what, harm)) in HARMS.iter().enumerate() {
+        for how in ["closed", "killed", "sealed"] {
+            let sim = Sim::new(seed as u64);
+            let mut config = config.clone();
+            let sizes = if how == "sealed" { [7_000; 200] } else { sizes };
+            let model = match how {
+                "killed" => {
+                    let model = filled_and_killed(&sim, config.clone(), &sizes);
+                    // A killed life may have stored no index yet: the harm needs one.
+                    sim.run(async {
+                        open(sim.platform(), config.clone()).await.close().await.unwrap();
+                    });
+                    model
+                }
+                _ => {
+                    config.segment_bytes = 1 << 20;
+                    sim.run(filled(sim.platform(), config.clone(), &sizes))
+                }
+            };
+            assert_eq!(logs(&sim).len() > 1, how == "sealed");
+            harm(&sim, index_file(0));
+            sim.run(check_lookups(&sim, config, &model, what));
+        }
+    }
+}
+
+async fn check_lookups(sim: &Sim, config: LogConfig, model: &Model, what: &str) {
+    let limits = SharedLimits { cache_bytes: 0, ..SharedLimits::default() };
+    let (log, report) = open_limited(sim.platform(), config, limits).await.unwrap();
+    assert_eq!(report.damage, [], "{what}");
+    for offset in [0, 1, 57, 123, 199] {
+        let got = poll(&log, From::Offset(offset), 1, 1).await.unwrap();
+        assert_eq!(got.batches()[0].first_offset(), offset, "{what}");
+        let time = model.batches[offset as usize].1.base_timestamp;
+        let got = poll(&log, From::Timestamp(time), 1, 1).await.unwrap();
+        assert_eq!(got.batches()[0].first_offset(), offset, "{what}");
+    }
+    model.check_all(&log, &mut Rng::new(3)).await;
+    log.close().await.unwrap();
+}
+
+#[test]
+fn a_foreign_log_is_adopted_and_only_its_last_batch_may_be_cut() {
+    let stored = |partition: u32, offset: u64, time: u64, tag: u64| -> Bytes {
+        let bytes = batch(tag, &[100]);
+        let mut admitted = corelog_format::admit(&bytes).unwrap();
+        let header = admitted.stamp(u64::from(partition), offset, time);
+        [&header[..], &bytes[256..]].concat().into()
+    };
+    let put = |sim: &Sim, batches: &[Bytes], cut: usize| {
+        let bytes = batches.concat();
+        sim.disk().put(log_file(0), &bytes[..bytes.len() - cut]).unwrap();
+    };
+    // Time that went back is a finding in such files.
+    let batches: Vec<Bytes> = (0..5).map(|i| stored(PARTITION, i, 5_000 - i * 10, i)).collect();
+    for (cut, left) in [(0, 5), (1, 4), (300, 4)] {
+        let sim = Sim::new(cut as u64);
+        put(&sim, &batches, cut);
+        sim.run(async {
+            let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
+            assert!(report.adopted);
+            assert_eq!(log.watermarks().appended(), left);
+            let got = poll(&log, From::First, 100, 1 << 20).await.unwrap();
+            assert_eq!(got.bytes, batches[..left as usize].concat(), "byte for byte");
+            let appended = append_wait(&log, &batch(9, &[5]), Ack::Durable).await;
+            assert_eq!(appended.base_offset, left);
+            log.close().await.unwrap();
+            let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
+            assert!(!report.adopted, "from now on it is ours");
+            assert_eq!(log.watermarks().appended(), left + 1);
+        });
+    }
+    // Damage in the middle is not an incomplete last batch: nothing is cut.
+    let sim = Sim::new(77);
+    put(&sim, &batches, 0);
+    let len = sim.disk().contents(log_file(0)).unwrap().len();
+    sim.disk().flip_bit(log_file(0), batches[0].len() as u64 + 300, 1).unwrap();
+    sim.run(async {
+        let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
+        assert!(matches!(report.damage[..], [OpenDamage::Corrupt { segment: 0, .. }]));
+        let appended = append_wait(&log, &batch(9, &[5]), Ack::Durable).await;
+        assert_eq!(appended.base_offset, 5, "behind everything that verifies");
+        log.close().await.unwrap();
+    });
+    assert_eq!(sim.disk().contents(log_file(0)).unwrap().len(), len);
+}
+
+#[test]
+fn another_partitions_bytes_are_not_a_batch_here() {
+    let sim = Sim::new(12);
+    let model = filled_and_killed(&sim, LogConfig::default(), &[10, 20]);
+    let bytes = batch(5, &[100]);
+    let mut admitted = corelog_format::admit(&bytes).unwrap();
+    let header = admitted.stamp(u64::from(PARTITION) + 1, 2, u64::MAX / 2);
+    let end = *starts(&model).last().unwrap();
+    sim.disk().overwrite(log_file(0), end, &[&header[..], &bytes[256..]].concat()).unwrap();
+    survives_with(&sim, &model, 2, "misdirected write");
+    // The same with nothing before it that would tell.
+    let sim = Sim::new(13);
+    let nothing = filled_and_killed(&sim, LogConfig::default(), &[]);
+    let header = corelog_format::admit(&bytes).unwrap().stamp(u64::from(PARTITION) + 1, 0, 5_000);
+    sim.disk().put(log_file(0), &[&header[..], &bytes[256..]].concat()).unwrap();
+    survives_with(&sim, &nothing, 0, "misdirected write into an empty log");
+}
+
+#[test]
+fn a_newer_manifest_and_another_incarnation_are_refused() {
+    let sim = Sim::new(13);
+    sim.run(filled(sim.platform(), LogConfig::default(), &[10]));
+    let path = place().dir.join(corelog_storage::MANIFEST_FILE);
+    let kept = sim.disk().contents(&path).unwrap();
+    sim.run(async {
+        let other = corelog_storage::Place { incarnation: 4, ..place() };
+        let shared = corelog_storage::Shared::new(sim.platform().clone(), SharedLimits::default());
+        let opened = Log::open(shared, other, LogConfig::default()).await;
+        let Err(error) = opened.map(|_| ()) else { panic!("another incarnation was opened") };
+        assert!(matches!(error, OpenError::OtherIncarnation { found: 3, expected: 4, .. }));
+    });
+    // Damaged in one slot: the other counts. In both: the log is read without it.
+    for slots in [&[0_u64][..], &[4096], &[0, 4096]] {
+        sim.disk().put(&path, &kept).unwrap();
+        for slot in slots {
+            sim.disk().flip_bit(&path, slot + 20, 1).unwrap();
+        }
+        sim.run(async {
+            let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
+            assert_eq!(report.damage.contains(&OpenDamage::Manifest), slots.len() == 2);
+            assert_eq!(log.watermarks().appended(), 1);
+            log.close().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_second_writer_is_kept_out() {
+    let sim = Sim::new(14);
+    sim.run(async {
+        let log = open(sim.platform(), LogConfig::default()).await;
+        let second = try_open(sim.platform(), LogConfig::default()).await;
+        assert!(matches!(second.map(|_| ()), Err(OpenError::Locked { .. })));
+        log.close().await.unwrap();
+        open(sim.platform(), LogConfig::default()).await;
+    });
+}
+
+#[test]
+fn strange_names_are_ignored_and_named() {
+    let sim = Sim::new(15);
+    sim.run(filled(sim.platform(), LogConfig::default(), &[10]));
+    for strange in [
+        "0.log",
+        "00000000000000000001.log.gz",
+        "00000000000000000001.log.corrupt-5",
+        "x.tmp",
+        ".nfs0001",
+        "Thumbs.db",
+        "99999999999999999999.log",
+    ] {
+        sim.disk().put(place().dir.join(strange), b"junk").unwrap();
+    }
+    sim.run(async {
+        let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
+        assert_eq!(report.ignored.len(), 7);
+        assert_eq!(log.watermarks().appended(), 1);
+    });
+}
+
+#[test]
+fn opening_reads_the_tail_and_not_the_data() {
+    let sim = Sim::new(16);
+    let model = filled_and_killed(&sim, small_segments(), &[60_000; 200]);
+    assert!(logs(&sim).len() > 10);
+    let before = sim.disk().bytes(IoOp::Read);
+    sim.run(async {
+        let log = open(sim.platform(), small_segments()).await;
+        assert_eq!(log.watermarks().appended(), model.end());
+    });
+    let read = sim.disk().bytes(IoOp::Read) - before;
+    assert!(read < 3 << 20, "{read} bytes read of {} MiB", (200 * 60_000) >> 20);
+}
+
+#[test]
+fn a_tail_at_the_very_end_of_the_reserved_space_is_found() {
+    // The last batch ends exactly at the file's allocated length, and exactly at a block.
+    for size in [4096 - 304, (256 << 10) - 304, 8192 - 304] {
+        let sim = Sim::new(size as u64);
+        let model = filled_and_killed(&sim, LogConfig::default(), &[size]);
+        let end = *starts(&model).last().unwrap();
+        sim.disk().truncate(log_file(0), end).unwrap();
+        survives_with(&sim, &model, 1, &format!("batch of {size}"));
+    }
+}
+
+#[test]
+fn an_interrupted_creation_is_created_again() {
+    for steps in 0..120 {
+        let sim = Sim::new(steps);
+        sim.run_until_halt(steps, async {
+            let log = open(sim.platform(), LogConfig::default()).await;
+            loop {
+                sim.clock().sleep(std::time::Duration::from_secs(1)).await;
+                assert_eq!(log.watermarks().appended(), 0);
+            }
+        });
+        sim.disk().power_cut(steps);
+        sim.run(async {
+            let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
+            assert_eq!(report.damage, []);
+            let appended: Appended = append_wait(&log, &batch(1, &[10]), Ack::Durable).await;
+            assert_eq!(appended.base_offset, 0);
+        });
+    }
+}
