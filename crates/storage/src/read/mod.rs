@@ -117,7 +117,7 @@ fn range<P: Platform, A: Answer>(inner: &Inner<P, A>) -> Result<(u64, u64), Poll
     if appender.is_closed() {
         return Err(PollError::Closed);
     }
-    Ok((appender.watermarks().start(), appender.readable_end()))
+    Ok((appender.watermarks().start(), inner.readable_end()))
 }
 
 /// Offset of the first batch at or after `time`; `end` where there is none.
