@@ -1,15 +1,16 @@
 //! Finds whole batches behind damage: for the next free offset, and to know what a cut would lose.
 //!
-//! Batches stand at any byte, so every byte behind the damage is a candidate; almost all fail on
-//! the first look at a header (length, count, 204 zeros). A batch counts only if it verifies, is
-//! this partition's, and its offset can be reached from the damage: a message takes at least 48
-//! bytes, so `n` bytes hold at most `n / 48` offsets. That keeps a payload that looks like a batch
-//! from pushing the log's end far away.
+//! A candidate counts only if it verifies, is this partition's, and its offset can be reached from
+//! the damage: a message takes at least 48 bytes, so `n` bytes hold at most `n / 48` offsets. That
+//! keeps a payload that looks like a batch from pushing the log's end far away, and bounds what a
+//! search that gave up (see `SearchBudget`) has to assume.
 
 use std::ops::Range;
 use std::rc::Rc;
 
-use corelog_format::{BATCH_HEADER_LEN, BatchHeader, Expect, FRAME_HEADER_LEN, Mark};
+use corelog_format::{
+    BATCH_HEADER_LEN, BatchHeader, Expect, FRAME_HEADER_LEN, Mark, SearchBudget, next_header,
+};
 use corelog_io::{BLOCK, Disk, File, Open, align_down, align_up};
 
 use super::{OpenReport, Survey};
@@ -30,51 +31,61 @@ pub(super) struct Search<F: File> {
 
 impl<F: File> Search<F> {
     /// End offset of the highest batch in `range` of the file that verifies; `None` without one.
-    /// The first byte of the range is not a candidate: damage begins there.
+    /// The first byte of the range is not a candidate: damage begins there. Where the bytes were
+    /// made to cost too much, the highest end that they could hold.
     pub(super) async fn highest(
         &self,
         range: Range<u64>,
         bytes_read: &mut u64,
     ) -> Result<Option<u64>, OpenError> {
+        let mut budget = SearchBudget::of_file(range.end - range.start);
         let mut highest = None;
         let mut at = range.start + 1;
-        while at < range.end {
+        while at + BATCH_HEADER_LEN as u64 <= range.end {
             let start = align_down(at);
-            // The last header that begins in the window is whole in it, or the file ends.
             let want = align_up(range.end.min(at + WINDOW_BYTES)) - start;
             let bytes = self.file.read_at(start, want as usize).await?;
             *bytes_read += bytes.as_ref().len() as u64;
-            let skip = (at - start) as usize;
-            let Some(window) = bytes.as_ref().get(skip..) else { break };
-            match self.candidate(window, at, &range) {
-                Some(place) => {
-                    let from = at + place as u64;
-                    let run = self.run(from, range.end, bytes_read).await?;
-                    at = run.map_or(from + 1, |(end, _)| end);
-                    highest = highest.max(run.map(|(_, offset)| offset));
-                }
-                // Step so that the next window begins with the headers this one cut short.
-                None if window.len() <= BATCH_HEADER_LEN => break,
-                None => at += (window.len() - BATCH_HEADER_LEN + 1) as u64,
+            let Some(window) = bytes.as_ref().get((at - start) as usize..) else { break };
+            if window.len() < BATCH_HEADER_LEN {
+                break;
             }
+            // The next window begins with the headers that this one cuts short.
+            let next_window = at + (window.len() - BATCH_HEADER_LEN + 1) as u64;
+            let mut from = at;
+            while from < next_window {
+                let rest = &window[(from - at) as usize..];
+                let Some(place) = self.candidate(rest, from, &range) else { break };
+                from += place as u64;
+                let run = self.run(from, range.end, &mut budget, bytes_read).await?;
+                highest = highest.max(run.map(|(_, offset)| offset));
+                from = run.map_or(from + 1, |(end, _)| end);
+                if budget.is_used_up() {
+                    return Ok(Some(self.next_offset.saturating_add(offsets_in(&range))));
+                }
+            }
+            at = from.max(next_window);
         }
         Ok(highest)
     }
 
     /// The first place in `window` (which begins at file position `at`) that looks like a batch.
     fn candidate(&self, window: &[u8], at: u64, range: &Range<u64>) -> Option<usize> {
-        let id = u64::from(self.partition_id).to_le_bytes();
-        window.windows(BATCH_HEADER_LEN).enumerate().find_map(|(place, bytes)| {
-            if bytes[..8] != id {
-                return None;
-            }
-            let header = BatchHeader::parse(bytes).ok()?;
+        let mut from = 0;
+        loop {
+            let place = from + next_header(window.get(from..)?)?;
+            let header = BatchHeader::parse(&window[place..]).ok()?;
             let position = at + place as u64;
-            let reach = (position - range.start) / FRAME_HEADER_LEN as u64;
-            let ahead = header.base_offset.checked_sub(self.next_offset)?;
-            let fits = position.checked_add(header.batch_length)? <= range.end;
-            (ahead <= reach && fits).then_some(place)
-        })
+            let ahead = header.base_offset.checked_sub(self.next_offset);
+            let fits = position.checked_add(header.batch_length).is_some_and(|e| e <= range.end);
+            if header.partition_id == u64::from(self.partition_id)
+                && ahead.is_some_and(|ahead| ahead <= offsets_in(&(range.start..position)))
+                && fits
+            {
+                return Some(place);
+            }
+            from = place + 1;
+        }
     }
 
     /// Batches one behind the other from `from` on: where they end, and the end offset.
@@ -82,6 +93,7 @@ impl<F: File> Search<F> {
         &self,
         from: u64,
         end: u64,
+        budget: &mut SearchBudget,
         bytes_read: &mut u64,
     ) -> Result<Option<(u64, u64)>, OpenError> {
         let expect = Expect {
@@ -101,9 +113,17 @@ impl<F: File> Search<F> {
                 Ok(None) | Err(ReadFault::Damage(_)) => break,
             }
         }
+        if run.is_none() {
+            budget.charge(walker.bytes_read);
+        }
         *bytes_read += walker.bytes_read;
         Ok(run)
     }
+}
+
+/// Most offsets that these bytes can hold.
+fn offsets_in(range: &Range<u64>) -> u64 {
+    (range.end - range.start) / FRAME_HEADER_LEN as u64
 }
 
 /// The larger of the mark's next offset, the end of the walk, and the end of the highest batch that
@@ -130,7 +150,8 @@ pub(super) async fn highest<D: Disk>(
         let len = file.len().await?;
         let search = Search { file, partition_id, next_offset: *segment };
         // The file's first byte is a candidate too.
-        let found = match search.run(0, len, &mut report.bytes_read).await? {
+        let mut budget = SearchBudget::of_file(len);
+        let found = match search.run(0, len, &mut budget, &mut report.bytes_read).await? {
             Some((end, offset)) => {
                 let rest = search.highest(end..len, &mut report.bytes_read).await?;
                 rest.max(Some(offset))
