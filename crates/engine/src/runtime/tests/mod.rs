@@ -37,6 +37,7 @@ fn options(dir: &Path, shards: usize) -> RuntimeOptions {
         pin: false,
         direct_io: DirectIo::Required,
         io_memory: MIB,
+        huge_pages: true,
         memory: MemoryLimits {
             write_bytes: 4 * MIB,
             read_bytes: 4 * MIB,
