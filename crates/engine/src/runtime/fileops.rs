@@ -183,10 +183,11 @@ fn write_zeros(fd: BorrowedFd<'_>, len: u64) -> io::Result<()> {
     while at < align_down(len) {
         let part = usize::try_from(align_down(len) - at).unwrap_or(CHUNK).min(CHUNK);
         let count = retry(|| rustix::io::pwrite(fd, &zeros[..part], at))?;
-        if count == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
+        // Less than a block would leave O_DIRECT's alignment, and no further call gets back to it.
+        match align_down(count as u64) {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => at += written,
         }
-        at += align_down(count as u64).max(1);
     }
     // The last, partial block is not reserved: it is shorter than what any write there brings.
     if len > size { retry(|| rustix::fs::ftruncate(fd, len)) } else { Ok(()) }
