@@ -18,7 +18,7 @@ use glommio::{GlommioError, LocalExecutor, LocalExecutorBuilder, Placement, Pool
 
 use super::affinity;
 use super::clock::RealClock;
-use super::direct::{self, DirectIo};
+use super::direct::{self, DirectIo, Probed};
 use super::disk::{MemoryLimits, Phase, RealDisk, ShardIo};
 use super::error::os_error;
 use super::fileops::{FileOps, FileThreads, panic_text};
@@ -135,6 +135,15 @@ impl Runtime {
     pub(crate) fn start(options: RuntimeOptions, main: ShardMain) -> Result<Runtime, StartError> {
         uring::check()?;
         let probed = direct::probe(&options.data_dir, options.direct_io)?;
+        Self::start_with(options, main, probed)
+    }
+
+    /// [`Runtime::start`] with what a probe has found.
+    pub(super) fn start_with(
+        options: RuntimeOptions,
+        main: ShardMain,
+        probed: Probed,
+    ) -> Result<Runtime, StartError> {
         let allowed = affinity::allowed().map_err(StartError::Cpus)?;
         let (files, ops) =
             FileThreads::start(options.file_threads.max(1)).map_err(StartError::Thread)?;
