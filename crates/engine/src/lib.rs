@@ -4,4 +4,4 @@
 
 mod runtime;
 
-pub use runtime::{DirectIo, DirectIoError};
+pub use runtime::{DirectIo, DirectIoError, HugePageAlloc};

@@ -5,6 +5,7 @@
 //! | `executor` | shard threads: start all or none, run, drain, leave |
 //! | `platform`, `disk`, `file`, `clock`, `spawn` | the traits, implemented |
 //! | `buffer`, `budget` | buffers of the registered pool, counted |
+//! | `huge_alloc`, `huge_pool` | the pool on 2 MiB pages |
 //! | `lease` | buffers lent to other threads |
 //! | `fileops`, `fd` | what may block runs on threads of its own; raw descriptors |
 //! | `pulse` | keeps glommio from sleeping over tasks that are ready |
@@ -21,6 +22,8 @@ mod executor;
 mod fd;
 mod file;
 mod fileops;
+mod huge_alloc;
+mod huge_pool;
 mod inflight;
 mod lease;
 mod placement;
@@ -31,9 +34,11 @@ mod start_error;
 mod uring;
 
 pub use direct::{DirectIo, DirectIoError};
+pub use huge_alloc::HugePageAlloc;
 
 #[cfg(test)]
 mod tests;
 pub(crate) use disk::MemoryLimits;
-pub(crate) use executor::{Runtime, RuntimeFacts, RuntimeOptions, ShardEnd, ShardMain};
+pub(crate) use executor::{Runtime, RuntimeFacts, RuntimeOptions, ShardEnd, ShardFacts, ShardMain};
+pub(crate) use huge_pool::{PoolPages, SmallBecause};
 pub(crate) use platform::RealPlatform;

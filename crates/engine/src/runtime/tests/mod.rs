@@ -1,5 +1,6 @@
 //! The runtime on real files: directories under the target directory, O_DIRECT, no mocks.
 
+mod contract;
 mod files;
 
 use std::future::Future;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use corelog_io::{BLOCK, Buf, Disk, Platform};
 
 use super::buffer::RealBytes;
-use super::direct::DirectIo;
+use super::direct::{self, DirectIo};
 use super::disk::{MemoryLimits, RealDisk};
 use super::executor::{Runtime, RuntimeOptions, ShardEnd, ShardMain};
 use super::platform::RealPlatform;
@@ -37,6 +38,7 @@ fn options(dir: &Path, shards: usize) -> RuntimeOptions {
         pin: false,
         direct_io: DirectIo::Required,
         io_memory: MIB,
+        huge_pages: true,
         memory: MemoryLimits {
             write_bytes: 4 * MIB,
             read_bytes: 4 * MIB,
