@@ -1,6 +1,6 @@
 //! (being written)
 #![deny(unsafe_code)]
-#![allow(dead_code, reason = "the engine above the runtime comes next")]
+#![allow(dead_code, unused_imports, reason = "the engine above the runtime comes next")]
 
 mod runtime;
 

@@ -32,6 +32,8 @@ pub(crate) struct Chunk<S> {
     pub(crate) start: u64,
     pub(crate) from: u64,
     pub(crate) end: u64,
+    /// Memory that keeping the chunk costs, bytes.
+    pub(crate) held: usize,
 }
 
 /// Chunks without a gap up to the tail's first unsent byte, and the batches that begin in them or
@@ -76,10 +78,20 @@ impl<S: SharedBytes> Memory<S> {
         self.first + self.chunks.len() as u64 - 1
     }
 
-    /// Bytes that chunk `number` holds in memory; `None` where it was evicted.
-    pub(crate) fn chunk_len(&self, number: u64) -> Option<usize> {
+    /// Chunk `number`; `None` where it was evicted or is not there yet.
+    pub(crate) fn chunk(&self, number: u64) -> Option<&Chunk<S>> {
         let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        self.chunks.get(place).map(|chunk| chunk.bytes.as_ref().len())
+        self.chunks.get(place)
+    }
+
+    /// Number of the oldest chunk that is kept, or of the next one.
+    pub(crate) fn first_chunk(&self) -> u64 {
+        self.first
+    }
+
+    /// True where every batch from `offset` on is whole in memory.
+    pub(crate) fn reaches_down_to(&self, offset: u64) -> bool {
+        self.batches.front().is_some_and(|batch| batch.base_offset <= offset)
     }
 
     /// Drops chunk `number` and all before it. Readers that hold their bytes keep them.
@@ -150,7 +162,7 @@ mod tests {
 
     fn chunk(start: u64, from: u64, end: u64) -> Chunk<Rc<[u8]>> {
         let bytes: Rc<[u8]> = (start..end).map(|i| i as u8).collect();
-        Chunk { bytes, start, from, end }
+        Chunk { bytes, start, from, end, held: 4096 }
     }
 
     fn place(base_offset: u64, position: u64, len: u64) -> BatchPlace {

@@ -184,7 +184,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
 
     /// The offset at which polls end now: nothing at or above it is served.
     pub fn readable_end(&self) -> u64 {
-        self.inner.appender.borrow().readable_end()
+        self.inner.readable_end()
     }
 
     /// Ends when polls may see more than at the time of the call. Cancel-safe.
@@ -256,10 +256,21 @@ impl<P: Platform, A: Answer> Inner<P, A> {
                 None => {}
             }
         }
-        let readable = self.appender.borrow().readable_end();
+        let readable = self.readable_end();
         if self.announced.replace(readable) != readable {
             self.changed.raise();
         }
+    }
+
+    /// Where polls end. A batch that is longer than the pool may stand partly on the disk and
+    /// partly in the tail: it, and what follows, is shown when it is written.
+    pub(crate) fn readable_end(&self) -> u64 {
+        let appender = self.appender.borrow();
+        let (end, written) = (appender.readable_end(), appender.written().next_offset);
+        if end > written && !self.memory.borrow().reaches_down_to(written) {
+            return written;
+        }
+        end
     }
 
     fn next_action(&self) -> Option<Action<BytesOf<P>>> {
@@ -337,16 +348,23 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         self.pump();
     }
 
-    /// Written chunks come under the cache's budget; before, the write itself needs them.
+    /// Chunks below the last written batch come under the cache's budget. Before, the write itself
+    /// needs them, or a batch that begins in them and is not on the disk as a whole.
     fn cache_written(&self) {
-        let first_unwritten = self.appender.borrow().first_unwritten();
-        for number in self.cached.get()..first_unwritten {
-            let len = self.memory.borrow().chunk_len(number);
-            if let Some(len) = len {
-                self.shared.cache(&self.memory, number, len);
+        let written = self.appender.borrow().written().position;
+        loop {
+            let number = self.cached.get();
+            let next = self.memory.borrow().chunk(number).map(|chunk| (chunk.end, chunk.held));
+            let evicted = number < self.memory.borrow().first_chunk();
+            match next {
+                Some((end, held)) if end <= written => {
+                    self.shared.cache(&self.memory, number, held);
+                }
+                None if evicted => {}
+                _ => return,
             }
+            self.cached.set(number + 1);
         }
-        self.cached.set(first_unwritten);
     }
 
     async fn sync(self: &Rc<Self>, mark: Mark) {

@@ -35,6 +35,8 @@ pub(crate) struct Cut<S> {
     pub(crate) start: u64,
     pub(crate) from: u64,
     pub(crate) end: u64,
+    /// Memory that the bytes hold on to: the whole buffer, however little of it is used.
+    pub(crate) held: usize,
 }
 
 impl<B: Buf> Tail<B> {
@@ -77,6 +79,11 @@ impl<B: Buf> Tail<B> {
     /// True where there is a window and it is full: it must be cut before anything else.
     pub(crate) fn is_full(&self) -> bool {
         self.window.is_some() && self.room() == 0
+    }
+
+    /// Capacity of the window; 0 without one.
+    pub(crate) fn capacity(&self) -> usize {
+        self.window.as_ref().map_or(0, |window| window.capacity)
     }
 
     /// Bytes that a window opened now would hold before any new byte.
@@ -125,14 +132,15 @@ impl<B: Buf> Tail<B> {
         if !self.is_dirty() {
             return None;
         }
-        let Window { mut buf, start, .. } = self.window.take()?;
+        let Window { mut buf, start, capacity } = self.window.take()?;
         let used = (self.end - start) as usize;
         let padded = (align_up(self.end) - start) as usize;
         // Buffers come with another write's bytes in them: they must not reach the file.
         buf.as_mut()[used..padded].fill(0);
         let kept = self.carry_len();
         self.carry[..kept].copy_from_slice(&buf.as_ref()[used - kept..used]);
-        let cut = Cut { bytes: buf.freeze(padded), start, from: self.sent, end: self.end };
+        let (from, end, held) = (self.sent, self.end, capacity);
+        let cut = Cut { bytes: buf.freeze(padded), start, from, end, held };
         self.sent = self.end;
         Some(cut)
     }

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn cut(start: u64, from: u64, end: u64) -> Cut<u64> {
-        Cut { bytes: end, start, from, end }
+        Cut { bytes: end, start, from, end, held: 4096 }
     }
 
     #[test]

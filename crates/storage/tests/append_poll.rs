@@ -315,6 +315,31 @@ fn a_full_pool_slows_down_and_loses_nothing() {
 }
 
 #[test]
+fn a_batch_longer_than_the_pool_goes_through_it_in_parts() {
+    run(15, |platform| async move {
+        platform.disk().buffers().set_limit(64 << 10);
+        let log = open(&platform, LogConfig::default()).await;
+        let mut model = Model::default();
+        for (tag, len) in [(1, 100), (2, 2 << 20), (3, 100), (4, 300 << 10)] {
+            let bytes = batch(tag, &[len]);
+            let reply = append(&log, &bytes, Ack::Appended);
+            while reply.get().is_none() {
+                let end = log.readable_end();
+                let got = poll(&log, From::Last(1), 1, 1).await.unwrap();
+                assert_eq!(got.messages > 0, end > 0, "what polls may see can be served");
+                platform.clock().sleep(Duration::from_micros(100)).await;
+            }
+            model.push(bytes, reply.ok().unwrap());
+            let end = log.readable_end();
+            assert_eq!(poll(&log, From::Last(1), 1, 1).await.unwrap().next, end);
+        }
+        log.flush(Ack::Written).await.unwrap();
+        platform.disk().buffers().set_limit(64 << 20);
+        model.check_all(&log, &mut Rng::new(15)).await;
+    });
+}
+
+#[test]
 fn no_time_is_stamped_above_the_ceiling() {
     let sim = Sim::new(13);
     sim.run(async {

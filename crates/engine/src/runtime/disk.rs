@@ -15,7 +15,7 @@ use super::buffer::{RealBuf, RealBytes};
 use super::fd;
 use super::file::RealFile;
 use super::fileops::{self, FileOps};
-use super::inflight::InFlight;
+use super::inflight::{Flight, InFlight};
 use super::lease::Leases;
 
 /// How often a shard that waits for buffers looks whether leases came back: a lease comes back
@@ -32,8 +32,7 @@ pub(crate) struct RealDisk {
 pub(super) struct ShardIo {
     pub(super) ops: FileOps,
     pub(super) flights: InFlight,
-    /// False once the executor has left its loop: nothing can be spawned any more.
-    pub(super) running: Cell<bool>,
+    pub(super) phase: Cell<Phase>,
     pub(super) leases: Leases<RealBytes>,
     write_budget: Budget,
     read_budget: Budget,
@@ -42,6 +41,18 @@ pub(super) struct ShardIo {
     /// O_DIRECT handles, or buffered ones.
     direct: bool,
     template: DmaFile,
+}
+
+/// Where the shard is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// All operations run.
+    Open,
+    /// What is in flight ends, nothing new begins: a buffer that the kernel still fills when the
+    /// executor is dropped would be freed under it. Files can be closed.
+    Ending,
+    /// The executor has left its loop, nothing can be spawned.
+    Left,
 }
 
 /// Limits of a shard's memory, fixed at open.
@@ -67,13 +78,21 @@ impl ShardIo {
         ShardIo {
             ops,
             flights: InFlight::default(),
-            running: Cell::new(true),
+            phase: Cell::new(Phase::Open),
             leases: Leases::new(limits.lease_slots, limits.lease_bytes),
             write_budget: Budget::new(limits.write_bytes),
             read_budget: Budget::new(limits.read_bytes),
             reclaiming: Cell::new(false),
             direct,
             template,
+        }
+    }
+
+    /// Counts an operation in, or refuses it where the shard is ending.
+    pub(super) fn begin(&self) -> io::Result<Flight> {
+        match self.phase.get() {
+            Phase::Open => Ok(self.flights.begin()),
+            Phase::Ending | Phase::Left => Err(io::Error::other("the shard is ending")),
         }
     }
 
@@ -153,8 +172,9 @@ impl Disk for RealDisk {
         let direct = self.io.direct;
         let opening = self.io.ops.run_io(IoOp::Open, path, move |p| fileops::open(p, how, direct));
         let fd = opening.await?;
-        let dma = fd::adopt(&self.io.template, fd)
-            .map_err(|source| IoError::new(IoOp::Open, path, source))?;
+        let failed = |source| IoError::new(IoOp::Open, path, source);
+        let _opening = self.io.begin().map_err(failed)?;
+        let dma = fd::adopt(&self.io.template, fd).map_err(failed)?;
         Ok(RealFile::new(Rc::clone(&self.io), path, dma, how.lock))
     }
 

@@ -18,11 +18,12 @@ use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
 use super::affinity;
 use super::clock::RealClock;
 use super::direct::{self, DirectIo};
-use super::disk::{MemoryLimits, RealDisk, ShardIo};
+use super::disk::{MemoryLimits, Phase, RealDisk, ShardIo};
 use super::error::os_error;
 use super::fileops::{FileOps, FileThreads, panic_text};
 use super::placement::{self, Place};
 use super::platform::RealPlatform;
+use super::pulse;
 use super::spawn::{PanicHook, RealSpawn, contained};
 use super::start_error::StartError;
 use super::uring;
@@ -30,6 +31,10 @@ use super::uring;
 /// A task queue runs this long before the executor turns to I/O (stock: 100 ms, and a read waits
 /// for two of them behind a busy task).
 const PREEMPT_EVERY: Duration = Duration::from_micros(200);
+
+/// How long a shard thread may take to become ready before it is replaced, and how often it is.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+const START_ATTEMPTS: usize = 3;
 
 /// How the shards of an engine are to run.
 #[derive(Clone)]
@@ -92,6 +97,7 @@ pub(crate) struct RuntimeFacts {
 }
 
 /// What a shard thread needs to begin.
+#[derive(Clone)]
 struct Seat {
     number: usize,
     place: Place,
@@ -121,37 +127,26 @@ impl Runtime {
         let places = placement::places(options.shards, options.pin, &allowed);
         let template = PathBuf::from(format!("/proc/self/fd/{}", raw_number(&probed.file)));
 
-        let (ready, readiness) = mpsc::channel();
-        let mut shards = Vec::with_capacity(places.len());
-        let mut starts = Vec::with_capacity(places.len());
-        for (number, place) in places.into_iter().enumerate() {
-            let seat = Seat {
-                number,
-                place,
-                allowed: allowed.clone(),
-                options: options.clone(),
-                ops: ops.clone(),
-                direct: probed.direct,
-                template: template.clone(),
-            };
-            let (go, start) = mpsc::channel();
-            let (ready, main) = (ready.clone(), Arc::clone(&main));
-            let body = move || run_shard(seat, &ready, &start, &main);
-            let name = format!("corelog-{number}");
-            let thread = thread::Builder::new().name(name).spawn(body);
-            shards.push(thread.map_err(StartError::Thread)?);
-            starts.push(go);
+        let seat = |(number, place)| Seat {
+            number,
+            place,
+            allowed: allowed.clone(),
+            options: options.clone(),
+            ops: ops.clone(),
+            direct: probed.direct,
+            template: template.clone(),
+        };
+        let seats: Vec<_> = places.into_iter().enumerate().map(seat).collect();
+        let launch = |seat: &Seat| Launched::new(seat.clone(), &main);
+        let mut shards = seats.iter().map(launch).collect::<Result<Vec<_>, _>>()?;
+        let mut places = Vec::with_capacity(shards.len());
+        for (shard, seat) in shards.iter_mut().zip(&seats) {
+            places.push(shard.wait_or_replace(|| launch(seat))?);
         }
-        drop(ready);
-        let mut places = vec![Place::Anywhere; starts.len()];
-        for _ in 0..starts.len() {
-            // Where one fails, dropping `starts` sends the others home.
-            let (number, place) = readiness.recv().map_err(|_| StartError::Lost)??;
-            places[number] = place;
+        for shard in &shards {
+            shard.go.send(()).map_err(|_| StartError::Lost)?;
         }
-        for go in starts {
-            go.send(()).map_err(|_| StartError::Lost)?;
-        }
+        let shards = shards.into_iter().map(|shard| shard.thread).collect();
         Ok(Runtime { shards, files, facts: RuntimeFacts { direct: probed.direct, places } })
     }
 
@@ -176,7 +171,42 @@ fn raw_number(file: &impl std::os::fd::AsRawFd) -> i32 {
     file.as_raw_fd()
 }
 
-type Readiness = Result<(usize, Place), StartError>;
+type Readiness = Result<Place, StartError>;
+
+/// A shard thread on its way: it says when it is ready, and runs on only when told so.
+struct Launched {
+    ready: mpsc::Receiver<Readiness>,
+    go: mpsc::Sender<()>,
+    thread: JoinHandle<ShardEnd>,
+}
+
+impl Launched {
+    fn new(seat: Seat, main: &ShardMain) -> Result<Launched, StartError> {
+        let ((say, ready), (go, start)) = (mpsc::channel(), mpsc::channel());
+        let name = format!("corelog-{}", seat.number);
+        let main = Arc::clone(main);
+        let body = move || run_shard(seat, &say, &start, &main);
+        let thread = thread::Builder::new().name(name).spawn(body).map_err(StartError::Thread)?;
+        Ok(Launched { ready, go, thread })
+    }
+
+    /// Waits until the shard is ready. An executor's very first turn has no pulse yet, so it can be
+    /// slept over (`pulse.rs`): such a thread is given up for a new one. It ends by itself should
+    /// it ever wake, as nobody tells it to go on.
+    fn wait_or_replace(
+        &mut self,
+        again: impl Fn() -> Result<Launched, StartError>,
+    ) -> Result<Place, StartError> {
+        for _ in 1..START_ATTEMPTS {
+            match self.ready.recv_timeout(START_PATIENCE) {
+                Ok(readiness) => return readiness,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(StartError::Lost),
+                Err(mpsc::RecvTimeoutError::Timeout) => *self = again()?,
+            }
+        }
+        self.ready.recv_timeout(START_PATIENCE).map_err(|_| StartError::Lost)?
+    }
+}
 
 /// The life of a shard thread.
 fn run_shard(
@@ -194,7 +224,7 @@ fn run_shard(
             return not_started(ready, StartError::Executor(io::Error::other(text)));
         }
     };
-    let _ = ready.send(Ok((shard.seat.number, shard.seat.place)));
+    let _ = ready.send(Ok(shard.seat.place));
     if start.recv().is_err() {
         let Ready { executor, template, .. } = shard;
         drop(template);
@@ -227,7 +257,10 @@ fn prepare(mut seat: Seat) -> Result<Ready, StartError> {
     .map_err(StartError::Executor)?;
     let path = seat.template.clone();
     let template = executor
-        .run(async move { OpenOptions::new().read(true).write(true).dma_open(path).await })
+        .run(async move {
+            pulse::start();
+            OpenOptions::new().read(true).write(true).dma_open(path).await
+        })
         .map_err(|e| StartError::Executor(os_error(e)))?;
     Ok(Ready { seat, executor, template })
 }
@@ -263,9 +296,10 @@ fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
         executor.run(async {
             // `main` itself may panic before it answers a future: hence the block around it.
             let ended = contained(async { main(seat.number, platform).await }).await;
+            io.phase.set(Phase::Ending);
             io.flights.idle().await;
-            io.running.set(false);
             wait_for_leases(&io, options.lease_patience).await;
+            io.phase.set(Phase::Left);
             ended
         })
     }));

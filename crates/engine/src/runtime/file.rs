@@ -13,7 +13,7 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 
 use super::budget::Charge;
 use super::buffer::RealBytes;
-use super::disk::ShardIo;
+use super::disk::{Phase, ShardIo};
 use super::error::os_error;
 use super::fd;
 use super::fileops::retry;
@@ -59,10 +59,10 @@ impl RealFile {
         RealFile { file: Rc::new(file) }
     }
 
-    fn running(&self) -> Running {
+    fn running(&self) -> io::Result<Running> {
         let file = Rc::clone(&self.file);
-        let (of_file, of_shard) = (file.flights.begin(), file.shard.flights.begin());
-        Running { file, _of_file: of_file, _of_shard: of_shard }
+        let (of_file, of_shard) = (file.flights.begin(), file.shard.begin()?);
+        Ok(Running { file, _of_file: of_file, _of_shard: of_shard })
     }
 
     fn error(&self, op: IoOp, source: io::Error) -> IoError {
@@ -85,9 +85,10 @@ impl RealFile {
         op: IoOp,
         job: impl FnOnce(BorrowedFd<'_>) -> io::Result<T> + Send + 'static,
     ) -> Result<T, IoError> {
-        let running = self.running();
+        let failed = |source| self.error(op, source);
+        let running = self.running().map_err(failed)?;
         let shard = Rc::clone(&self.file.shard);
-        fd::with_fd(&shard.ops, running, job).await.map_err(|source| self.error(op, source))
+        fd::with_fd(&shard.ops, running, job).await.map_err(failed)
     }
 }
 
@@ -100,7 +101,7 @@ impl OpenFile {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         let Some(dma) = self.dma.take() else { return };
-        if !self.shard.running.get() {
+        if self.shard.phase.get() == Phase::Left {
             // The executor has left its loop: glommio closes the number when it is run once more.
             return;
         }
@@ -147,22 +148,23 @@ impl File for RealFile {
         let failed = |source| self.error(IoOp::Read, source).at(at);
         check_blocks(at, len).map_err(failed)?;
         let charge = self.file.shard.read_charge(len).await.map_err(failed)?;
-        let running = self.running();
+        let running = self.running().map_err(failed)?;
         Self::detached(async move { running.read(at, len, charge).await }).await.map_err(failed)
     }
 
     async fn write_at(&self, bytes: RealBytes, at: u64) -> Result<(), IoError> {
         let failed = |source| self.error(IoOp::Write, source).at(at);
         check_blocks(at, bytes.as_ref().len()).map_err(failed)?;
-        let running = self.running();
+        let running = self.running().map_err(failed)?;
         Self::detached(async move { running.write(bytes, at).await }).await.map_err(failed)
     }
 
     async fn sync(&self) -> Result<(), IoError> {
-        let running = self.running();
+        let failed = |source| self.error(IoOp::Sync, source);
+        let running = self.running().map_err(failed)?;
         // Never repeated, not even for EINTR: the kernel reports a lost write once.
         let sync = async move { running.file.dma().fdatasync().await.map_err(os_error) };
-        Self::detached(sync).await.map_err(|source| self.error(IoOp::Sync, source))
+        Self::detached(sync).await.map_err(failed)
     }
 
     async fn allocate(&self, len: u64) -> Result<(), IoError> {

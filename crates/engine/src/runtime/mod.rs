@@ -7,6 +7,7 @@
 //! | `buffer`, `budget` | buffers of the registered pool, counted |
 //! | `lease` | buffers lent to other threads |
 //! | `fileops`, `fd` | what may block runs on threads of its own; raw descriptors |
+//! | `pulse` | keeps glommio from sleeping over tasks that are ready |
 //! | `uring`, `direct`, `affinity`, `placement` | what the machine allows, found out at start |
 
 mod affinity;
@@ -24,6 +25,7 @@ mod inflight;
 mod lease;
 mod placement;
 mod platform;
+mod pulse;
 mod spawn;
 mod start_error;
 mod uring;
@@ -32,3 +34,6 @@ pub use direct::{DirectIo, DirectIoError};
 
 #[cfg(test)]
 mod tests;
+pub(crate) use disk::MemoryLimits;
+pub(crate) use executor::{Runtime, RuntimeFacts, RuntimeOptions, ShardEnd, ShardMain};
+pub(crate) use platform::RealPlatform;

@@ -114,7 +114,7 @@ impl<D: Disk, A> Appender<D, A> {
         self.set_durable(mark);
         self.tail = Tail::new(0, &[]);
         self.space = Space::new(reserved, &self.config);
-        self.last_full = 0;
+        self.next_capacity = 0;
         self.answer();
     }
 

@@ -95,8 +95,9 @@ pub(crate) struct Appender<D: Disk, A> {
     watermarks: Watermarks,
     space: Space,
     busy: Busy,
-    /// Capacity of the last window that was cut because it was full; 0 after a partial one.
-    last_full: usize,
+    /// Twice the capacity of the last window that was cut because it was full (a stream wants
+    /// larger writes); 0 after a partial one.
+    next_capacity: usize,
     /// Messages in the tail that no write covers.
     unsent_messages: u64,
     flush_now: bool,
@@ -141,7 +142,7 @@ impl<D: Disk, A> Appender<D, A> {
             space: Space::new(end.position, &config),
             config,
             busy: Busy::default(),
-            last_full: 0,
+            next_capacity: 0,
             unsent_messages: 0,
             flush_now: false,
             rolling: false,
@@ -194,8 +195,8 @@ impl<D: Disk, A> Appender<D, A> {
         self.space.reserved()
     }
 
-    /// Where polls end: what a power cut would take back is not shown on an `enforce_fsync` topic,
-    /// and after a fault only what the device has.
+    /// Where polls may end: what a power cut would take back is not shown on an `enforce_fsync`
+    /// topic, and after a fault only what the device has.
     pub(crate) fn readable_end(&self) -> u64 {
         let marks = &self.watermarks;
         match (self.config.enforce_fsync, &self.fault) {
@@ -245,7 +246,7 @@ impl<D: Disk, A> Appender<D, A> {
             }
             if self.partial_is_due() {
                 self.cut(lent.memory);
-                self.last_full = 0;
+                self.next_capacity = 0;
                 self.flush_now = false;
                 continue;
             }
@@ -381,8 +382,8 @@ impl<D: Disk, A> Appender<D, A> {
     /// Moves the tail's new bytes to the write queue and to the memory that readers use.
     fn cut(&mut self, memory: &RefCell<Memory<D::Bytes>>) {
         let Some(cut) = self.tail.cut() else { return };
-        let chunk =
-            Chunk { bytes: cut.bytes.clone(), start: cut.start, from: cut.from, end: cut.end };
+        let (start, from, end, held) = (cut.start, cut.from, cut.end, cut.held);
+        let chunk = Chunk { bytes: cut.bytes.clone(), start, from, end, held };
         memory.borrow_mut().push_chunk(chunk);
         self.bytes_dispatched += align_up(cut.end) - cut.start;
         self.unsent_messages = 0;

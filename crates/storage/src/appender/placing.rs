@@ -46,27 +46,16 @@ impl<D: Disk, A> Appender<D, A> {
 
     pub(super) fn copy(&mut self, lent: &Lent<'_, D>) -> Step<D::Bytes> {
         if self.tail.is_full() {
-            self.last_full = self.window_bytes_max.min(self.last_full.max(BLOCK) * 2);
+            self.next_capacity = self.tail.capacity() * 2;
             self.cut(lent.memory);
             return Step::Moved;
         }
-        let Some(current) = &mut self.current else { return Step::Blocked };
-        if self.tail.room() == 0 {
-            let left = current.bytes.len() - current.copied;
-            let wanted = self.tail.carry_len() + left + self.pending_bytes;
-            let largest = self.window_bytes_max;
-            let mut capacity =
-                wanted.max(self.last_full).clamp(BLOCK, largest).next_power_of_two().min(largest);
-            let buf = loop {
-                match (lent.alloc)(capacity) {
-                    Some(buf) => break buf,
-                    // Scarce memory: a smaller window still makes progress.
-                    None if capacity > BLOCK => capacity /= 2,
-                    None => return self.retry_later(),
-                }
-            };
-            self.tail.open(buf);
+        let Some(current) = &self.current else { return Step::Blocked };
+        let left = current.bytes.len() - current.copied;
+        if self.tail.room() == 0 && !self.open_window(lent, left) {
+            return self.retry_later();
         }
+        let Some(current) = &mut self.current else { return Step::Blocked };
         let (header, bytes) = (&current.header[..], &current.bytes[..]);
         if current.copied < BATCH_HEADER_LEN {
             current.copied += self.tail.copy(&header[current.copied..]);
@@ -78,6 +67,37 @@ impl<D: Disk, A> Appender<D, A> {
             self.finish(lent);
         }
         Step::Moved
+    }
+
+    /// Opens a window for `left` bytes and what waits behind them. False where no buffer is free.
+    fn open_window(&mut self, lent: &Lent<'_, D>, left: usize) -> bool {
+        let wanted = self.tail.carry_len() + left + self.pending_bytes;
+        let largest = self.window_bytes_max;
+        let wanted = wanted.max(self.next_capacity).clamp(BLOCK, largest);
+        let mut capacity = wanted.next_power_of_two().min(largest);
+        loop {
+            match (lent.alloc)(capacity) {
+                Some(buf) => {
+                    self.tail.open(buf);
+                    return true;
+                }
+                // Scarce memory: a smaller window still makes progress.
+                None if capacity > BLOCK => capacity /= 2,
+                // A batch longer than the pool: the parts of it that are written make room.
+                None if self.give_up_written(lent) => {}
+                None => return false,
+            }
+        }
+    }
+
+    /// Drops this partition's written chunks, also those that a batch under way begins in. True
+    /// where there were any.
+    fn give_up_written(&self, lent: &Lent<'_, D>) -> bool {
+        let mut memory = lent.memory.borrow_mut();
+        let first = memory.first_chunk();
+        let Some(last_written) = self.first_unwritten().checked_sub(1) else { return false };
+        memory.evict(last_written);
+        memory.first_chunk() > first
     }
 
     /// The batch is whole in memory: readers may see it.

@@ -1,0 +1,166 @@
+//! The device's ceiling: what a raw ring does on the same disk in the same run, no engine code.
+//!
+//! O_DIRECT, a registered file and registered buffers on 2 MiB pages, the completion path the
+//! kernel offers cheapest. Files are laid out as the engine's: fresh, allocated, not yet written.
+//! Every call measures once and touches its files only; the caller interleaves the calls with the
+//! engine's phases, so that a device that drifts drifts for both.
+
+mod buffers;
+mod file;
+mod ring;
+mod sequential;
+pub(crate) mod sweep;
+mod synced;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::interrupt::Interrupt;
+
+pub(crate) use buffers::BLOCK_BYTES;
+#[cfg(test)]
+pub(crate) use buffers::Pages;
+pub(crate) use ring::Granted;
+pub(crate) use synced::Synced;
+
+/// How a sequential phase asks the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Bytes of one request, a positive multiple of 4096, at most 1 GiB.
+    pub(crate) block: usize,
+    /// Requests in flight on each ring, at least 1.
+    pub(crate) depth: usize,
+    /// Rings, each on a thread and a file of its own; the engine's counterpart is its shards.
+    pub(crate) rings: usize,
+}
+
+/// One sequential phase, measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measured {
+    /// Bytes moved by all rings.
+    pub(crate) bytes: u64,
+    /// From the first ring's first request to the last ring's last completion.
+    pub(crate) elapsed: Duration,
+    /// What the kernel granted the rings.
+    pub(crate) granted: Granted,
+}
+
+/// The probe, in a directory of its own.
+#[derive(Debug)]
+pub(crate) struct Ceiling {
+    dir: PathBuf,
+    interrupt: Interrupt,
+}
+
+impl Ceiling {
+    /// A probe that keeps its files in `dir`, which exists.
+    pub(crate) fn new(dir: PathBuf, interrupt: Interrupt) -> Ceiling {
+        Ceiling { dir, interrupt }
+    }
+
+    /// Sequential write of `bytes` (rounded up to whole requests) to fresh, allocated files.
+    /// Written, not durable: the engine's `Ack::Written` promises the same. Synced off the clock.
+    pub(crate) fn write_once(&self, bytes: u64, shape: Shape) -> Result<Measured, CeilingError> {
+        sequential::write(self, bytes, shape)
+    }
+
+    /// Cold sequential read of what `write_once` with the same arguments wrote.
+    /// O_DIRECT, so no page cache of this machine answers; each request's first bytes are checked.
+    pub(crate) fn read_once(&self, bytes: u64, shape: Shape) -> Result<Measured, CeilingError> {
+        sequential::read(self, bytes, shape)
+    }
+
+    /// Small synced writes, one at a time, to blocks already written: latencies of both methods.
+    /// Stops at `samples` a method, or once `budget` has passed.
+    pub(crate) fn synced_once(
+        &self,
+        samples: u32,
+        budget: Duration,
+    ) -> Result<Synced, CeilingError> {
+        synced::measure(self, samples, budget)
+    }
+
+    /// Removes the sequential phases' files, which are large.
+    pub(crate) fn remove_files(&self, rings: usize) -> Result<(), CeilingError> {
+        (0..rings).try_for_each(|ring| file::remove(&self.sequential_path(ring)))
+    }
+
+    fn sequential_path(&self, ring: usize) -> PathBuf {
+        self.dir.join(format!("sequential-{ring}"))
+    }
+
+    fn synced_path(&self) -> PathBuf {
+        self.dir.join("synced")
+    }
+
+    fn check_interrupt(&self, path: &Path) -> Result<(), CeilingError> {
+        if self.interrupt.is_raised() {
+            let source = io::Error::from(io::ErrorKind::Interrupted);
+            return Err(CeilingError::new(Step::Interrupted, path, source));
+        }
+        Ok(())
+    }
+}
+
+/// What the probe was doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    OpenDirect,
+    Allocate,
+    Map,
+    Ring,
+    Write {
+        position: u64,
+    },
+    Read {
+        position: u64,
+    },
+    Sync,
+    Remove,
+    /// The user asked to stop; not a fault.
+    Interrupted,
+}
+
+/// The probe could not measure.
+#[derive(Debug)]
+pub(crate) struct CeilingError {
+    pub(crate) step: Step,
+    pub(crate) path: PathBuf,
+    pub(crate) source: io::Error,
+}
+
+impl CeilingError {
+    fn new(step: Step, path: &Path, source: io::Error) -> CeilingError {
+        CeilingError { step, path: path.to_owned(), source }
+    }
+}
+
+impl fmt::Display for CeilingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CeilingError { step, path, source } = self;
+        let path = path.display();
+        match step {
+            Step::OpenDirect => write!(
+                f,
+                "opening {path} with O_DIRECT: {source}; choose a directory on a file system that \
+                 supports it (--dir)"
+            ),
+            Step::Allocate => write!(f, "allocating {path}: {source}"),
+            Step::Map => write!(f, "mapping buffers for {path}: {source}"),
+            Step::Ring => write!(f, "{source} (for {path})"),
+            Step::Write { position } => write!(f, "writing {path} at {position}: {source}"),
+            Step::Read { position } => write!(f, "reading {path} at {position}: {source}"),
+            Step::Sync => write!(f, "syncing {path}: {source}"),
+            Step::Remove => write!(f, "removing {path}: {source}"),
+            Step::Interrupted => write!(f, "stopped by the user"),
+        }
+    }
+}
+
+impl std::error::Error for CeilingError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}

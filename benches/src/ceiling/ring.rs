@@ -1,0 +1,232 @@
+//! A raw ring over one file: what the kernel can do when nothing stands in between.
+//!
+//! One registered file, one registered region of slots, one thread. A slot has at most one request
+//! in flight, and its bytes are lent only while it has none: that is the whole safety argument.
+#![expect(unsafe_code, reason = "hands memory to the kernel; contracts in docs/unsafe.md")]
+
+use std::fs::File;
+use std::io;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd;
+
+use io_uring::squeue::{Entry, Flags};
+use io_uring::{IoUring, opcode, types};
+
+use super::buffers::{Pages, Slots};
+
+/// Set in `user_data` for the sync half of a linked pair; the rest is the slot.
+const SYNC_BIT: u64 = 1 << 32;
+
+/// How a write becomes durable, if at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sync {
+    /// Not: written only.
+    No,
+    /// RWF_DSYNC on the write itself.
+    Dsync,
+    /// A second request, linked: fdatasync of the file after the write.
+    LinkedFdatasync,
+}
+
+/// What this kernel granted, for the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Granted {
+    /// SINGLE_ISSUER and DEFER_TASKRUN (Linux 6.1).
+    pub(crate) deferred_taskrun: bool,
+    /// The slots are registered; false when the memlock limit forbids it.
+    pub(crate) registered_buffers: bool,
+    /// What the slots stand on.
+    pub(crate) pages: Pages,
+}
+
+/// A request that ended.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// The slot it was about.
+    pub(crate) slot: usize,
+    /// True for the sync half of a linked pair.
+    pub(crate) is_sync: bool,
+    /// Bytes moved (0 for a sync), or the kernel's error.
+    pub(crate) result: io::Result<u32>,
+}
+
+/// A ring, its file and its slots; stays on the thread that made it.
+pub(crate) struct Ring {
+    ring: IoUring,
+    file: File,
+    slots: ManuallyDrop<Slots>,
+    busy: Vec<bool>,
+    in_flight: usize,
+    granted: Granted,
+    _stays_on_its_thread: PhantomData<*const ()>,
+}
+
+impl Ring {
+    /// A ring over `file` with these slots. Errors say which step the kernel refused.
+    pub(crate) fn new(file: File, slots: Slots) -> io::Result<Ring> {
+        // Twice the slots: a linked pair is two entries.
+        let entries = (slots.count() * 2).next_power_of_two() as u32;
+        let (ring, deferred_taskrun) = build(entries)?;
+        let fds = [file.as_raw_fd()];
+        ring.submitter()
+            .register_files(&fds)
+            .map_err(|error| told("registering the file with io_uring", &error))?;
+        let (base, bytes) = slots.region();
+        let region = [libc::iovec { iov_base: base.cast(), iov_len: bytes }];
+        // SAFETY: the region stays mapped as long as the ring: `Ring` owns both, and unmaps only
+        // after every request has ended (`Drop`). The kernel pins the pages on top of that.
+        let registered_buffers = unsafe { ring.submitter().register_buffers(&region) }.is_ok();
+        let granted = Granted { deferred_taskrun, registered_buffers, pages: slots.pages() };
+        Ok(Ring {
+            ring,
+            file,
+            busy: vec![false; slots.count()],
+            slots: ManuallyDrop::new(slots),
+            in_flight: 0,
+            granted,
+            _stays_on_its_thread: PhantomData,
+        })
+    }
+
+    /// What the kernel granted.
+    pub(crate) fn granted(&self) -> Granted {
+        self.granted
+    }
+
+    /// The file beneath.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// How many slots there are: the queue depth.
+    pub(crate) fn depth(&self) -> usize {
+        self.slots.count()
+    }
+
+    /// Requests that have not ended yet.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// The bytes of an idle slot (asserted), to read or change.
+    pub(crate) fn idle_slot(&mut self, slot: usize) -> &mut [u8] {
+        assert!(!self.busy[slot], "slot {slot} is the kernel's while a request is in flight");
+        // SAFETY: no request on this slot is in flight: `busy` is set by every push below and
+        // cleared only when its last completion was seen.
+        unsafe { self.slots.bytes_mut(slot) }
+    }
+
+    /// Queues a write of the whole slot to `position`, a multiple of 4096. Sent by `submit`.
+    pub(crate) fn write(&mut self, slot: usize, position: u64, sync: Sync) {
+        let (pointer, len) = self.take(slot);
+        let flags = if sync == Sync::Dsync { libc::RWF_DSYNC } else { 0 };
+        let file = types::Fixed(0);
+        let entry = if self.granted.registered_buffers {
+            opcode::WriteFixed::new(file, pointer, len, 0).offset(position).rw_flags(flags).build()
+        } else {
+            opcode::Write::new(file, pointer, len).offset(position).rw_flags(flags).build()
+        };
+        if sync != Sync::LinkedFdatasync {
+            return self.push(entry.user_data(slot as u64));
+        }
+        self.push(entry.flags(Flags::IO_LINK).user_data(slot as u64));
+        let fdatasync = opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build();
+        self.push(fdatasync.user_data(slot as u64 | SYNC_BIT));
+    }
+
+    /// Queues a read of a whole slot from `position`, a multiple of 4096. Sent by `submit`.
+    pub(crate) fn read(&mut self, slot: usize, position: u64) {
+        let (pointer, len) = self.take(slot);
+        let file = types::Fixed(0);
+        let entry = if self.granted.registered_buffers {
+            opcode::ReadFixed::new(file, pointer, len, 0).offset(position).build()
+        } else {
+            opcode::Read::new(file, pointer, len).offset(position).build()
+        };
+        self.push(entry.user_data(slot as u64));
+    }
+
+    /// Sends what is queued and waits until at least `ended` requests have ended.
+    pub(crate) fn submit(&mut self, ended: usize) -> io::Result<()> {
+        loop {
+            match self.ring.submit_and_wait(ended) {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The next request that has ended, if one has. Its slot is idle again once both halves of a
+    /// linked pair were seen (the write's completion comes first).
+    pub(crate) fn ended(&mut self) -> Option<Done> {
+        let completion = self.ring.completion().next()?;
+        let user_data = completion.user_data();
+        let slot = (user_data & !SYNC_BIT) as usize;
+        let is_sync = user_data & SYNC_BIT != 0;
+        // Counted before anything can panic: `Drop` waits until none is left.
+        self.in_flight = self.in_flight.checked_sub(1).expect("a completion of no request");
+        // The sync half does not touch the slot, so the data half alone sets it free.
+        if !is_sync {
+            assert!(self.busy[slot], "a completion for slot {slot}, which has no request");
+            self.busy[slot] = false;
+        }
+        let result = u32::try_from(completion.result())
+            .map_err(|_| io::Error::from_raw_os_error(-completion.result()));
+        Some(Done { slot, is_sync, result })
+    }
+
+    fn take(&mut self, slot: usize) -> (*mut u8, u32) {
+        assert!(!self.busy[slot], "slot {slot} already has a request in flight");
+        self.busy[slot] = true;
+        let len = u32::try_from(self.slots.slot_bytes()).expect("a slot is at most 1 GiB");
+        (self.slots.pointer(slot), len)
+    }
+
+    fn push(&mut self, entry: Entry) {
+        // SAFETY: the entry's memory is a slot that `take` marked busy (or none, for a sync); it
+        // stays mapped and untouched until its completion. The file stays open: `Ring` owns it.
+        unsafe { self.ring.submission().push(&entry) }
+            .expect("the ring has two entries a slot and a slot one request");
+        self.in_flight += 1;
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        while self.in_flight > 0 {
+            if self.submit(1).is_err() {
+                // The kernel may still write to the slots: leak them rather than unmap them.
+                return;
+            }
+            while self.ended().is_some() {}
+        }
+        // SAFETY: dropped once, here; no request is in flight.
+        unsafe { ManuallyDrop::drop(&mut self.slots) };
+    }
+}
+
+/// A ring with the cheapest completion path this kernel has, and whether it is that.
+fn build(entries: u32) -> io::Result<(IoUring, bool)> {
+    let deferred = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries);
+    match deferred {
+        Ok(ring) => Ok((ring, true)),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            let plain = IoUring::builder().build(entries);
+            plain.map(|ring| (ring, false)).map_err(|error| told("setting up io_uring", &error))
+        }
+        Err(error) => Err(told("setting up io_uring", &error)),
+    }
+}
+
+fn told(step: &str, error: &io::Error) -> io::Error {
+    let hint = match error.raw_os_error() {
+        Some(libc::EPERM | libc::ENOSYS) => {
+            "; io_uring is blocked here (seccomp, sysctl kernel.io_uring_disabled, or the kernel)"
+        }
+        Some(libc::ENOMEM) => "; raise the memlock limit (ulimit -l)",
+        _ => "",
+    };
+    io::Error::new(error.kind(), format!("{step}: {error}{hint}"))
+}

@@ -1,0 +1,169 @@
+//! The `ceiling` command: the disk alone, by block size and depth, rounds interleaved.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Ceiling, CeilingError, Granted, Shape, Synced};
+use crate::args::CeilingArgs;
+use crate::machine::Machine;
+use crate::size;
+use crate::stats::{mb_per_s, median};
+
+/// Requests of one measurement at most: small blocks need fewer bytes for a steady figure.
+const REQUESTS_MAX: u64 = 16_384;
+
+/// Longest that the synced writes of a round go on.
+const SYNCED_BUDGET: Duration = Duration::from_secs(2);
+
+/// All figures of a sweep.
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) synced: Synced,
+    pub(crate) granted: Granted,
+    rounds: u32,
+}
+
+/// One block size at one depth.
+#[derive(Debug, Clone)]
+pub(crate) struct Cell {
+    shape: Shape,
+    bytes: u64,
+    write_mb_per_s: Vec<f64>,
+    read_mb_per_s: Vec<f64>,
+}
+
+/// Bytes that one measurement of this shape moves.
+fn bytes_of(shape: Shape, total: u64) -> u64 {
+    total.min(REQUESTS_MAX * shape.block as u64 * shape.rings as u64)
+}
+
+/// The most that a sweep has on disk at once.
+pub(crate) fn space_needed(args: &CeilingArgs) -> u64 {
+    let block_max = args.blocks.iter().map(|block| block.0).max().unwrap_or(0);
+    // Rounded up to a whole block on each ring, and the file of the synced writes.
+    args.total.0.saturating_add(block_max * u64::from(args.rings)).saturating_add(16 << 20)
+}
+
+/// Measures every cell once a round, so that a device that drifts drifts for all of them. `note` is
+/// called as each round begins, with its number from 0.
+pub(crate) fn measure(
+    ceiling: &Ceiling,
+    args: &CeilingArgs,
+    note: &mut dyn FnMut(u32),
+) -> Result<Sweep, CeilingError> {
+    let cell = |shape| Cell {
+        shape,
+        bytes: bytes_of(shape, args.total.0),
+        write_mb_per_s: Vec::new(),
+        read_mb_per_s: Vec::new(),
+    };
+    let mut cells: Vec<Cell> = args.shapes().into_iter().map(cell).collect();
+    let mut synced = Synced::default();
+    let mut granted = None;
+    for round in 0..args.rounds {
+        note(round);
+        for cell in &mut cells {
+            let wrote = ceiling.write_once(cell.bytes, cell.shape)?;
+            let read = ceiling.read_once(cell.bytes, cell.shape)?;
+            ceiling.remove_files(cell.shape.rings)?;
+            cell.write_mb_per_s.push(mb_per_s(wrote.bytes, wrote.elapsed));
+            cell.read_mb_per_s.push(mb_per_s(read.bytes, read.elapsed));
+            granted = Some(wrote.granted);
+        }
+        if args.synced_samples > 0 {
+            synced.merge(&ceiling.synced_once(args.synced_samples, SYNCED_BUDGET)?);
+        }
+    }
+    let granted = granted.expect("at least one round of one cell");
+    Ok(Sweep { cells, synced, granted, rounds: args.rounds })
+}
+
+impl Sweep {
+    /// The table for people.
+    pub(crate) fn print(&self, machine: &Machine, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{}", machine.line())?;
+        writeln!(
+            out,
+            "raw io_uring, O_DIRECT, fresh allocated files, one request = one block; {}; medians \
+             of {} rounds\n",
+            describe(self.granted),
+            self.rounds
+        )?;
+        writeln!(out, "{:>9} {:>6} {:>14} {:>14}", "block", "depth", "write MB/s", "read MB/s")?;
+        for cell in &self.cells {
+            writeln!(
+                out,
+                "{:>9} {:>6} {:>14.0} {:>14.0}",
+                size::human_block(cell.shape.block as u64),
+                cell.shape.depth,
+                median(&cell.write_mb_per_s).unwrap_or(0.0),
+                median(&cell.read_mb_per_s).unwrap_or(0.0),
+            )?;
+        }
+        if self.synced.dsync.count() > 0 {
+            writeln!(out, "\n4 KiB synced write, one at a time, on written blocks")?;
+            for (name, latency) in
+                [("RWF_DSYNC", &self.synced.dsync), ("write+fdatasync", &self.synced.linked)]
+            {
+                writeln!(
+                    out,
+                    "{name:>16}  p50 {:.0} us  p99 {:.0} us  max {:.0} us  ({} samples)",
+                    latency.percentile_us(50.0),
+                    latency.percentile_us(99.0),
+                    latency.max_us(),
+                    latency.count(),
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same as JSON.
+    pub(crate) fn to_json(&self, machine: &Machine) -> Value {
+        let cell = |cell: &Cell| {
+            json!({
+                "block_bytes": cell.shape.block,
+                "depth": cell.shape.depth,
+                "rings": cell.shape.rings,
+                "bytes": cell.bytes,
+                "write_mb_per_s": median(&cell.write_mb_per_s),
+                "read_mb_per_s": median(&cell.read_mb_per_s),
+                "rounds": { "write_mb_per_s": cell.write_mb_per_s, "read_mb_per_s": cell.read_mb_per_s },
+            })
+        };
+        let (method, best) = self.synced.best();
+        let measured = best.count() > 0;
+        json!({
+            "schema": 1,
+            "machine": machine.to_json(),
+            "granted": granted_json(self.granted),
+            "sweep": self.cells.iter().map(cell).collect::<Vec<_>>(),
+            "sync_write_p50_us": measured.then(|| best.percentile_us(50.0)),
+            "sync_write_p99_us": measured.then(|| best.percentile_us(99.0)),
+            "sync_write_method": measured.then(|| method.name()),
+        })
+    }
+}
+
+/// What the kernel granted, for people.
+pub(crate) fn describe(granted: Granted) -> String {
+    let Granted { deferred_taskrun, registered_buffers, pages } = granted;
+    format!(
+        "buffers {} on {} pages, task work {}",
+        if registered_buffers { "registered" } else { "not registered (memlock limit)" },
+        pages.name(),
+        if deferred_taskrun { "deferred" } else { "not deferred" },
+    )
+}
+
+/// What the kernel granted, as JSON.
+pub(crate) fn granted_json(granted: Granted) -> Value {
+    json!({
+        "deferred_taskrun": granted.deferred_taskrun,
+        "registered_buffers": granted.registered_buffers,
+        "buffer_pages": granted.pages.name(),
+    })
+}

@@ -1,0 +1,147 @@
+//! Futures in flight on a plain thread: start many, wait for whichever ends first.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Futures that were started and have not ended, each with the time it was started.
+pub(crate) struct Outstanding<F> {
+    futures: Vec<(Instant, Pin<Box<F>>)>,
+    waker: Waker,
+}
+
+impl<F: Future> Outstanding<F> {
+    /// None in flight; waits happen on the calling thread only.
+    pub(crate) fn new() -> Outstanding<F> {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        Outstanding { futures: Vec::new(), waker }
+    }
+
+    /// How many are in flight.
+    pub(crate) fn len(&self) -> usize {
+        self.futures.len()
+    }
+
+    /// Adds a future whose operation was begun at `since`, and polls it once, so that its engine
+    /// works while this thread does something else.
+    pub(crate) fn push(&mut self, since: Instant, future: F) -> Option<(F::Output, Duration)> {
+        let mut future = Box::pin(future);
+        match future.as_mut().poll(&mut Context::from_waker(&self.waker)) {
+            Poll::Ready(output) => Some((output, since.elapsed())),
+            Poll::Pending => {
+                self.futures.push((since, future));
+                None
+            }
+        }
+    }
+
+    /// Waits until one has ended: its output, and how long it took from its start until it was seen
+    /// here. None when none is in flight.
+    pub(crate) fn wait_any(&mut self) -> Option<(F::Output, Duration)> {
+        if self.futures.is_empty() {
+            return None;
+        }
+        loop {
+            if let Some(ended) = self.poll_all() {
+                return Some(ended);
+            }
+            // A wake between the polls and here leaves its token: then this returns at once.
+            thread::park();
+        }
+    }
+
+    fn poll_all(&mut self) -> Option<(F::Output, Duration)> {
+        let mut context = Context::from_waker(&self.waker);
+        for at in 0..self.futures.len() {
+            let (since, future) = &mut self.futures[at];
+            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                let took = since.elapsed();
+                // In order, the oldest first: most likely the next to end.
+                drop(self.futures.remove(at));
+                return Some((output, took));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// A future that another thread ends, and its other end.
+    #[derive(Clone, Default)]
+    struct Door(Arc<Mutex<(Option<u32>, Option<Waker>)>>);
+
+    impl Door {
+        fn open(&self, value: u32) {
+            let mut state = self.0.lock().unwrap();
+            state.0 = Some(value);
+            if let Some(waker) = state.1.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    impl Future for Door {
+        type Output = u32;
+
+        fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<u32> {
+            let mut state = self.0.lock().unwrap();
+            match state.0 {
+                Some(value) => Poll::Ready(value),
+                None => {
+                    state.1 = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whichever_ends_first_is_returned_first_and_none_is_lost() {
+        let doors: Vec<Door> = (0..100).map(|_| Door::default()).collect();
+        let mut outstanding = Outstanding::new();
+        for door in &doors {
+            assert!(outstanding.push(Instant::now(), door.clone()).is_none());
+        }
+        doors[70].open(70);
+        assert_eq!(outstanding.wait_any().unwrap().0, 70);
+        let mut seen: Vec<u32> = thread::scope(|scope| {
+            scope.spawn(|| {
+                for (number, door) in doors.iter().enumerate().rev() {
+                    door.open(number as u32);
+                    thread::yield_now();
+                }
+            });
+            std::iter::from_fn(|| outstanding.wait_any()).map(|(value, _)| value).collect()
+        });
+        seen.sort_unstable();
+        let expected: Vec<u32> = (0..100).filter(|number| *number != 70).collect();
+        assert_eq!(seen, expected);
+        assert_eq!(outstanding.len(), 0);
+    }
+
+    #[test]
+    fn an_operation_is_timed_from_its_start() {
+        let since = Instant::now().checked_sub(Duration::from_secs(5)).unwrap();
+        let mut outstanding = Outstanding::new();
+        let (value, took) = outstanding.push(since, std::future::ready(1)).unwrap();
+        assert_eq!(value, 1);
+        assert!(took >= Duration::from_secs(5));
+        assert!(outstanding.wait_any().is_none());
+    }
+}

@@ -1,0 +1,58 @@
+//! One producer, one small batch at a time, durable before each answer; then all read back.
+
+use std::time::{Duration, Instant};
+
+use super::{Stage, poll};
+use crate::content::{BatchId, Outbox};
+use crate::latency::Latency;
+use crate::outstanding::Outstanding;
+use crate::run_error::RunError;
+use crate::subject::{Engine, Topic};
+
+/// Appends that are made whatever the budget.
+const SAMPLES_MIN: u32 = 20;
+
+/// The phase, measured.
+#[derive(Debug, Clone)]
+pub(crate) struct Durable {
+    pub(crate) appends: u64,
+    pub(crate) elapsed: Duration,
+    /// From the call to the durable answer.
+    pub(crate) latency: Latency,
+}
+
+/// Appends up to `samples` batches (at least 1) to partition 0 of [`Topic::Durable`], less once
+/// `budget` has passed. The stage's content is the small batch.
+pub(crate) fn run<E: Engine>(
+    engine: &E,
+    stage: Stage<'_>,
+    samples: u32,
+    budget: Duration,
+) -> Result<Durable, RunError> {
+    let mut outbox = Outbox::new(stage.content);
+    let mut append = |sequence| {
+        let id = BatchId { round: stage.round, producer: 0, partition: 0, sequence };
+        let batch = outbox.batch(id);
+        let since = Instant::now();
+        let mut alone = Outstanding::new();
+        let ended = alone.push(since, engine.append(Topic::Durable, 0, batch));
+        let (result, took) =
+            ended.or_else(|| alone.wait_any()).expect("the append was just pushed");
+        let doing = || "appending durably".to_owned();
+        result.map_err(|source| RunError::Engine { doing: doing(), source })?;
+        Ok::<Duration, RunError>(took)
+    };
+    // Opens the file and writes its first blocks, off the clock.
+    append(0)?;
+    let mut latency = Latency::default();
+    let start = Instant::now();
+    let mut made = 0;
+    while made < samples && (made < SAMPLES_MIN || start.elapsed() < budget) {
+        stage.interrupt.check()?;
+        made += 1;
+        latency.record(append(made)?);
+    }
+    let elapsed = start.elapsed().max(Duration::from_nanos(1));
+    poll::read_partition(engine, stage, Topic::Durable, 0, &[made + 1])?;
+    Ok(Durable { appends: u64::from(made), elapsed, latency })
+}

@@ -1,0 +1,273 @@
+//! Whole runs on a real directory, with a log in memory in the engine's place.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+use bytes::Bytes;
+use corelog_format::{BATCH_HEADER_LEN, FRAME_HEADER_LEN, UnverifiedBatch, admit};
+
+use super::*;
+use crate::check::What;
+use crate::content::BatchId;
+use crate::place::tests::test_dir;
+use crate::subject::{EngineError, Records, Topic};
+
+/// What goes wrong in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// A byte of partition 1's second batch is flipped.
+    Flip(usize),
+    /// Partition 1's second batch is answered and not stored.
+    Lose,
+    /// Appends to partition 1 are refused.
+    Refuse,
+    /// The user stops the run in its second round.
+    Stop,
+}
+
+/// By data directory, durable or not, and partition: batches as stored.
+type Logs = HashMap<(PathBuf, bool, u32), Vec<Vec<u8>>>;
+
+/// Logs that survive a close, as files do.
+struct Memory {
+    logs: Arc<Mutex<Logs>>,
+    fault: Fault,
+    interrupt: Interrupt,
+}
+
+impl Memory {
+    fn new(fault: Fault, interrupt: &Interrupt) -> Memory {
+        Memory { logs: Arc::default(), fault, interrupt: interrupt.clone() }
+    }
+}
+
+struct Open {
+    logs: Arc<Mutex<Logs>>,
+    fault: Fault,
+    interrupt: Interrupt,
+    dir: PathBuf,
+}
+
+impl Opener for Memory {
+    type Engine = Open;
+
+    fn open(&self, dir: &Path, _: u16, _: u32) -> Result<Open, EngineError> {
+        std::fs::create_dir_all(dir)?;
+        let (logs, interrupt) = (Arc::clone(&self.logs), self.interrupt.clone());
+        Ok(Open { logs, fault: self.fault, interrupt, dir: dir.to_owned() })
+    }
+}
+
+impl Open {
+    fn store(&self, topic: Topic, partition: u32, batch: &[u8]) -> Result<(), EngineError> {
+        let mut logs = self.logs.lock().unwrap();
+        let key = (self.dir.clone(), topic == Topic::Durable, partition);
+        let log = logs.entry(key).or_default();
+        let mut admitted = admit(batch)?;
+        let base_offset = log.len() as u64 * messages(batch);
+        let header = admitted.stamp(u64::from(partition), base_offset, 1 + base_offset);
+        let mut stored = [&header, &batch[BATCH_HEADER_LEN..]].concat();
+        let first = UnverifiedBatch::new(batch)?.verify()?.frames().next().expect("admitted");
+        let sequence = BatchId::decode(first.id()).expect("one of the run's ids").sequence;
+        let is_victim = topic == Topic::Written && partition == 1 && sequence == 1;
+        match self.fault {
+            Fault::Refuse if partition == 1 => return Err("refused".into()),
+            Fault::Lose if is_victim => return Ok(()),
+            Fault::Flip(at) if is_victim => stored[at] ^= 1,
+            Fault::Stop if self.dir.ends_with("round-1") => self.interrupt.raise(),
+            _ => {}
+        }
+        log.push(stored);
+        Ok(())
+    }
+}
+
+impl Engine for Open {
+    type Records = Views;
+
+    fn append(
+        &self,
+        topic: Topic,
+        partition: u32,
+        batch: Bytes,
+    ) -> impl Future<Output = Result<(), EngineError>> + Send {
+        // Its place in the order is taken by the call, and the answer comes later.
+        let mut stored = Some(self.store(topic, partition, &batch));
+        let mut is_first = true;
+        std::future::poll_fn(move |context| {
+            if std::mem::take(&mut is_first) {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(stored.take().expect("polled after its end"))
+        })
+    }
+
+    async fn poll(
+        &self,
+        topic: Topic,
+        partition: u32,
+        offset: u64,
+        bytes_max: u64,
+    ) -> Result<Views, EngineError> {
+        let logs = self.logs.lock().unwrap();
+        let log = logs.get(&(self.dir.clone(), topic == Topic::Durable, partition));
+        let mut bytes = Vec::new();
+        let mut next_offset = 0;
+        for batch in log.into_iter().flatten() {
+            let is_full = !bytes.is_empty() && bytes.len() + batch.len() > bytes_max as usize;
+            if next_offset >= offset && is_full {
+                break;
+            }
+            if next_offset >= offset {
+                bytes.extend_from_slice(batch);
+            }
+            next_offset += messages(batch);
+        }
+        let slices = bytes.chunks(999).map(Bytes::copy_from_slice).collect();
+        Ok(Views { slices, next_offset })
+    }
+
+    fn close(self) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+/// Messages of a batch, from its length alone: a flipped header byte is the run's to find.
+fn messages(batch: &[u8]) -> u64 {
+    let frames = (batch.len() - BATCH_HEADER_LEN) as u64;
+    let frame = |payload: usize| (FRAME_HEADER_LEN + payload) as u64;
+    let small = frame(DURABLE_PAYLOAD_BYTES);
+    if frames == small { 1 } else { frames / frame(50) }
+}
+
+struct Views {
+    slices: Vec<Bytes>,
+    next_offset: u64,
+}
+
+impl Records for Views {
+    fn slices(&self) -> &[Bytes] {
+        &self.slices
+    }
+
+    fn next_offset(&self) -> u64 {
+        self.next_offset
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        shards: 2,
+        partitions: 3,
+        producers: 2,
+        in_flight: 2,
+        batch_messages: 7,
+        message_bytes: 50,
+        total_bytes: 40_000,
+        rounds: 2,
+        time_limit: None,
+        poll_bytes: 2000,
+        durable_samples: 3,
+        shape: Shape { block: 4096, depth: 2, rings: 2 },
+        seed: 1,
+    }
+}
+
+fn run_in(name: &str, settings: &Settings, fault: Fault) -> Result<Outcome, RunError> {
+    let place = test_dir(name);
+    let interrupt = Interrupt::default();
+    let memory = Memory::new(fault, &interrupt);
+    let ran = run(&memory, settings, &place, &interrupt, &mut |_| {});
+    if ran.is_ok() && fault == Fault::None {
+        let left: Vec<_> = place
+            .ceiling_dir()
+            .unwrap()
+            .read_dir()
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
+        assert!(left.iter().all(|name| name == "synced"), "{left:?}");
+        assert!(!place.round_dir(0).exists());
+    }
+    ran
+}
+
+#[test]
+fn every_phase_of_every_round_is_measured() {
+    let outcome = run_in("run-all", &settings(), Fault::None).unwrap();
+    assert_eq!(outcome.ended, Ended::Complete);
+    assert_eq!(outcome.rounds.len(), 2);
+    for round in &outcome.rounds {
+        let (p50, ring_p50) = round.durable_p50_us.unwrap();
+        let figures = [
+            round.append_mb_per_s.0,
+            round.append_mb_per_s.1,
+            round.poll_mb_per_s.0,
+            round.poll_mb_per_s.1,
+            p50,
+            ring_p50,
+        ];
+        assert!(figures.iter().all(|figure| figure.is_finite() && *figure > 0.0), "{figures:?}");
+    }
+    // 20,000 bytes a round are 22 batches of 942 bytes; each of the 3 lanes warms up with one.
+    assert_eq!(outcome.batch_bytes, 942);
+    assert_eq!((outcome.append.bytes, outcome.append.messages), (44 * 942, 44 * 7));
+    assert_eq!(outcome.append.latency.count(), 44);
+    assert_eq!((outcome.poll.bytes, outcome.poll.messages), (50 * 942, 50 * 7));
+    assert_eq!((outcome.durable.messages, outcome.durable.latency.count()), (6, 6));
+    assert_eq!((outcome.synced.dsync.count(), outcome.synced.linked.count()), (6, 6));
+}
+
+#[test]
+fn shared_partitions_keep_each_producers_order() {
+    let shared = Settings { partitions: 2, producers: 5, ..settings() };
+    run_in("run-shared", &shared, Fault::None).unwrap();
+}
+
+#[test]
+fn a_flipped_byte_is_found_wherever_it_is() {
+    for at in [0, 40, 255, BATCH_HEADER_LEN, BATCH_HEADER_LEN + 49, 941] {
+        let error = run_in("run-flip", &settings(), Fault::Flip(at)).unwrap_err();
+        let RunError::Mismatch(mismatch) = error else { panic!("byte {at}: {error}") };
+        assert_eq!((mismatch.partition, mismatch.offset), (1, 7), "byte {at}: {mismatch}");
+    }
+}
+
+#[test]
+fn a_lost_batch_is_found() {
+    let error = run_in("run-lose", &settings(), Fault::Lose).unwrap_err();
+    let RunError::Mismatch(mismatch) = error else { panic!("{error}") };
+    assert_eq!(mismatch.partition, 1);
+    assert_eq!(mismatch.what, What::Order { producer: 1, expected: 1, found: 2 });
+}
+
+#[test]
+fn a_refusal_of_the_engine_is_told_as_such() {
+    let error = run_in("run-refuse", &settings(), Fault::Refuse).unwrap_err();
+    assert_eq!(error.to_string(), "appending: refused");
+}
+
+#[test]
+fn a_stopped_run_keeps_its_whole_rounds() {
+    let outcome = run_in("run-stop", &settings(), Fault::Stop).unwrap();
+    assert_eq!((outcome.ended, outcome.rounds.len()), (Ended::Interrupted, 1));
+}
+
+#[test]
+fn a_time_limit_ends_a_run_between_rounds() {
+    let short = Settings { time_limit: Some(Duration::ZERO), ..settings() };
+    let outcome = run_in("run-time", &short, Fault::None).unwrap();
+    assert_eq!((outcome.ended, outcome.rounds.len()), (Ended::TimeLimit, 1));
+}
+
+#[test]
+fn durable_phases_can_be_left_out() {
+    let fewer = Settings { durable_samples: 0, ..settings() };
+    let outcome = run_in("run-written", &fewer, Fault::None).unwrap();
+    assert!(outcome.rounds.iter().all(|round| round.durable_p50_us.is_none()));
+    assert_eq!(outcome.synced.dsync.count(), 0);
+}

@@ -1,0 +1,138 @@
+//! The binary as scripts see it: exit statuses, files it leaves and does not leave, JSON keys.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// An empty directory on the build's disk.
+fn dir(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn bench(working_dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corelog-bench"));
+    command.current_dir(working_dir);
+    command
+}
+
+fn text(output: &Output) -> String {
+    format!(
+        "{:?}\n{}{}",
+        output.status.code(),
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn the_ceiling_is_measured_and_nothing_is_left() {
+    let dir = dir("ceiling");
+    let flags = "ceiling --total 1MiB --blocks 4KiB,256KiB --depths 1,3 --rounds 2 \
+                 --synced-samples 5 --json out.json";
+    let output = bench(&dir).args(flags.split_whitespace()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains("256 KiB"), "{printed}");
+    assert_eq!(names(&dir), ["out.json"]);
+
+    let json: Value = serde_json::from_slice(&fs::read(dir.join("out.json")).unwrap()).unwrap();
+    assert_eq!(json["schema"], 1);
+    let cells = json["sweep"].as_array().unwrap();
+    assert_eq!(cells.len(), 4);
+    for cell in cells {
+        assert!(cell["write_mb_per_s"].as_f64().unwrap() > 0.0, "{cell}");
+        assert!(cell["read_mb_per_s"].as_f64().unwrap() > 0.0, "{cell}");
+        assert_eq!(cell["rounds"]["read_mb_per_s"].as_array().unwrap().len(), 2);
+    }
+    assert!(json["sync_write_p50_us"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_directory_that_is_not_ours_is_not_touched() {
+    let dir = dir("foreign");
+    fs::create_dir(dir.join("round-0")).unwrap();
+    fs::write(dir.join("round-0/precious"), "x").unwrap();
+    for command in ["run", "ceiling"] {
+        let output = bench(&dir).args([command, "--dir", "."]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains("not a directory of corelog-bench"), "{}", text(&output));
+    }
+    assert_eq!(fs::read_to_string(dir.join("round-0/precious")).unwrap(), "x");
+    assert_eq!(names(&dir), ["round-0"]);
+}
+
+#[test]
+fn wrong_usage_says_so_before_anything_happens() {
+    let dir = dir("usage");
+    for flags in [
+        "",
+        "run --total 0",
+        "run --shards none",
+        "ceiling --blocks 5000",
+        "run --json missing/out.json",
+        "ceiling --json missing/out.json",
+    ] {
+        let output = bench(&dir).args(flags.split_whitespace()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "`{flags}`: {}", text(&output));
+        assert!(!output.stderr.is_empty(), "`{flags}` fails without a word");
+    }
+    assert!(names(&dir).is_empty());
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    let dir = dir("help");
+    for flags in ["--help", "--version", "run --help", "ceiling --help"] {
+        let output = bench(&dir).args(flags.split_whitespace()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{flags}: {}", text(&output));
+    }
+}
+
+#[test]
+fn a_signal_ends_a_run_and_its_files_go() {
+    let dir = dir("stopped");
+    let mut child = bench(&dir)
+        .args(["ceiling", "--total", "64MiB", "--rounds", "1000"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let is_working = || {
+        let mut places = names(&dir).into_iter();
+        places.any(|place| dir.join(place).join("ceiling/sequential-0").exists())
+    };
+    while !is_working() {
+        assert!(Instant::now() < deadline, "the run did not begin");
+        thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(names(&dir).is_empty(), "{:?}", names(&dir));
+}
+
+#[test]
+fn kept_files_stay_and_the_next_run_may_have_the_directory() {
+    let dir = dir("kept");
+    let flags = "ceiling --dir mine --total 64KiB --blocks 4KiB --depths 1 --rounds 1 \
+                 --synced-samples 1";
+    let output = bench(&dir).args(flags.split_whitespace()).arg("--keep").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(dir.join("mine/ceiling/synced").exists());
+    let output = bench(&dir).args(flags.split_whitespace()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(names(&dir.join("mine")).is_empty());
+}
