@@ -25,7 +25,7 @@ pub use report::{OpenDamage, OpenReport};
 use std::rc::Rc;
 
 use corelog_format::Mark;
-use corelog_io::{BLOCK, Disk, File, Platform, align_down};
+use corelog_io::{BLOCK, Clock, Disk, File, Platform, align_down};
 
 use crate::index::SparseIndex;
 use crate::marker::Marker;
@@ -51,7 +51,8 @@ pub(crate) async fn open<P: Platform>(
         report.damage.push(OpenDamage::Manifest);
     }
     report.adopted = survey.marker.is_none();
-    let walked = walk::walk(disk, place, config, &survey, &mut report).await?;
+    let now_us = shared.platform().clock().now_us();
+    let walked = walk::walk(disk, place, config, &survey, now_us, &mut report).await?;
     act(shared, place, config, survey, walked, report).await
 }
 
