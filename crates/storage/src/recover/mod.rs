@@ -72,7 +72,7 @@ async fn act<P: Platform>(
         Verdict::Cut { behind } => {
             if let Some(file) = &file {
                 let range = end.position..file.len().await?;
-                quarantine::rescue_tail(disk, place, end, file, range, &mut report).await?;
+                quarantine::rescue_tail(shared, place, end, file, range, &mut report).await?;
             }
             for segment in behind {
                 quarantine::move_away(disk, place, segment, &mut report).await?;
@@ -108,7 +108,7 @@ async fn act<P: Platform>(
         Some(marker) => marker,
         None => Marker::new(&place.dir, place.incarnation, start, end),
     };
-    marker.store(disk, end).await?;
+    marker.store(shared, end).await?;
     disk.sync_dir(&place.dir).await?;
     let segments = Segments::new(segments.into_iter().map(Segment::new).collect());
     let marks = Marks::new(marker);
