@@ -21,6 +21,27 @@ use crate::{OpenError, Place};
 /// Bytes searched at once.
 const WINDOW_BYTES: u64 = 1 << 20;
 
+/// How far batches were seen to reach.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Reached {
+    pub(super) next_offset: u64,
+    pub(super) last_timestamp: u64,
+}
+
+impl Reached {
+    pub(super) fn at(mark: Mark) -> Self {
+        Reached { next_offset: mark.next_offset, last_timestamp: mark.last_timestamp }
+    }
+
+    /// The higher of each.
+    fn and(self, other: Reached) -> Self {
+        Reached {
+            next_offset: self.next_offset.max(other.next_offset),
+            last_timestamp: self.last_timestamp.max(other.last_timestamp),
+        }
+    }
+}
+
 /// Search of one file.
 pub(super) struct Search<F: File> {
     pub(super) file: Rc<F>,
@@ -30,16 +51,16 @@ pub(super) struct Search<F: File> {
 }
 
 impl<F: File> Search<F> {
-    /// End offset of the highest batch in `range` of the file that verifies; `None` without one.
+    /// How far the batches in `range` of the file that verify reach; `None` without one.
     /// The first byte of the range is not a candidate: damage begins there. Where the bytes were
-    /// made to cost too much, the highest end that they could hold.
+    /// made to cost too much, the furthest offset that they could reach.
     pub(super) async fn highest(
         &self,
         range: Range<u64>,
         bytes_read: &mut u64,
-    ) -> Result<Option<u64>, OpenError> {
+    ) -> Result<Option<Reached>, OpenError> {
         let mut budget = SearchBudget::of_file(range.end - range.start);
-        let mut highest = None;
+        let mut highest: Option<Reached> = None;
         let mut at = range.start + 1;
         while at + BATCH_HEADER_LEN as u64 <= range.end {
             let start = align_down(at);
@@ -58,10 +79,14 @@ impl<F: File> Search<F> {
                 let Some(place) = self.candidate(rest, from, &range) else { break };
                 from += place as u64;
                 let run = self.run(from, range.end, &mut budget, bytes_read).await?;
-                highest = highest.max(run.map(|(_, offset)| offset));
                 from = run.map_or(from + 1, |(end, _)| end);
+                if let Some((_, reached)) = run {
+                    highest = Some(highest.unwrap_or_default().and(reached));
+                }
                 if budget.is_used_up() {
-                    return Ok(Some(self.next_offset.saturating_add(offsets_in(&range))));
+                    let next_offset = self.next_offset.saturating_add(offsets_in(&range));
+                    let furthest = Reached { next_offset, last_timestamp: 0 };
+                    return Ok(Some(highest.unwrap_or_default().and(furthest)));
                 }
             }
             at = from.max(next_window);
@@ -88,14 +113,14 @@ impl<F: File> Search<F> {
         }
     }
 
-    /// Batches one behind the other from `from` on: where they end, and the end offset.
+    /// Batches one behind the other from `from` on: where they end, and how far they reach.
     async fn run(
         &self,
         from: u64,
         end: u64,
         budget: &mut SearchBudget,
         bytes_read: &mut u64,
-    ) -> Result<Option<(u64, u64)>, OpenError> {
+    ) -> Result<Option<(u64, Reached)>, OpenError> {
         let expect = Expect {
             partition_id: Some(u64::from(self.partition_id)),
             time_may_go_back: true,
@@ -103,11 +128,15 @@ impl<F: File> Search<F> {
         };
         let file = Rc::clone(&self.file);
         let mut walker = Walker::new(file, from, end, 0, expect, BLOCK);
-        let mut run = None;
+        let (mut run, mut reached) = (None, Reached::default());
         loop {
             match walker.next().await {
                 Ok(Some(found)) => {
-                    run = found.header.end_offset().map(|offset| (walker.position(), offset));
+                    let (next, last_timestamp) =
+                        (found.header.end_offset(), found.header.base_timestamp);
+                    let next_offset = next.unwrap_or(u64::MAX);
+                    reached = reached.and(Reached { next_offset, last_timestamp });
+                    run = Some((walker.position(), reached));
                 }
                 Err(ReadFault::Io(error)) => return Err(error.into()),
                 Ok(None) | Err(ReadFault::Damage(_)) => break,
@@ -126,8 +155,8 @@ fn offsets_in(range: &Range<u64>) -> u64 {
     (range.end - range.start) / FRAME_HEADER_LEN as u64
 }
 
-/// The larger of the mark's next offset, the end of the walk, and the end of the highest batch that
-/// verifies behind it, in the same file or the files `behind`.
+/// The larger of the mark, the end of the walk, and the batches that verify behind it, in the same
+/// file or the files `behind`.
 pub(super) async fn highest<D: Disk>(
     disk: &D,
     place: &Place,
@@ -135,30 +164,27 @@ pub(super) async fn highest<D: Disk>(
     from: Option<(Mark, Rc<D::File>)>,
     behind: &[u64],
     report: &mut OpenReport,
-) -> Result<u64, OpenError> {
-    let mut highest = survey.mark().map_or(0, |mark| mark.next_offset);
+) -> Result<Reached, OpenError> {
+    let mut highest = survey.mark().map_or_else(Reached::default, Reached::at);
     let partition_id = place.partition_id;
     if let Some((end, file)) = from {
-        highest = highest.max(end.next_offset);
+        highest = highest.and(Reached::at(end));
         let range = end.position..file.len().await?;
         let search = Search { file, partition_id, next_offset: end.next_offset };
-        highest = highest.max(search.highest(range, &mut report.bytes_read).await?.unwrap_or(0));
+        let found = search.highest(range, &mut report.bytes_read).await?;
+        highest = highest.and(found.unwrap_or_default());
     }
     for segment in behind {
-        highest = highest.max(*segment);
+        highest.next_offset = highest.next_offset.max(*segment);
         let file = Rc::new(disk.open(&log_path(&place.dir, *segment), Open::default()).await?);
         let len = file.len().await?;
         let search = Search { file, partition_id, next_offset: *segment };
         // The file's first byte is a candidate too.
         let mut budget = SearchBudget::of_file(len);
-        let found = match search.run(0, len, &mut budget, &mut report.bytes_read).await? {
-            Some((end, offset)) => {
-                let rest = search.highest(end..len, &mut report.bytes_read).await?;
-                rest.max(Some(offset))
-            }
-            None => search.highest(0..len, &mut report.bytes_read).await?,
-        };
-        highest = highest.max(found.unwrap_or(0));
+        let first = search.run(0, len, &mut budget, &mut report.bytes_read).await?;
+        let (rest, first) = first.map_or((0, Reached::default()), |(end, reached)| (end, reached));
+        let found = search.highest(rest..len, &mut report.bytes_read).await?;
+        highest = highest.and(first).and(found.unwrap_or_default());
     }
     Ok(highest)
 }
