@@ -106,18 +106,19 @@ fn take<S: corelog_io::SharedBytes>(selection: &mut Selection<S>, batch: &Found<
     take
 }
 
-/// The file of `segment`, and where its readable bytes end: in the active one, where the device
+/// A handle for reading `segment` (never the one that writes and holds the lock: a poll may outlive
+/// the close), and where its readable bytes end: in the active one, where the device
 /// has them; a sealed one ends with its file.
 async fn open<P: Platform, A: Answer>(
     inner: &Rc<Inner<P, A>>,
     segment: u64,
 ) -> Result<(Rc<FileOf<P>>, u64), PollError> {
-    if segment == inner.segments.borrow().active() {
-        let file = inner.active_file().ok_or(PollError::Closed)?;
-        return Ok((file, inner.appender.borrow().written().position));
-    }
-    let file = inner.shared.reader(&inner.log_path(segment)).await?;
-    Ok((file, u64::MAX))
+    let end = match segment == inner.segments.borrow().active() {
+        true => inner.appender.borrow().written().position,
+        false => u64::MAX,
+    };
+    let file = inner.life.reader(segment, &inner.log_path(segment)).await?;
+    Ok((file, end))
 }
 
 fn walk<P: Platform, A: Answer>(
