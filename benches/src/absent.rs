@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use crate::subject::{Engine, EngineError, Opener, Records, Topic};
+use crate::subject::{Demand, Engine, EngineError, Opener, Records, Topic};
 
 /// Opens nothing.
 pub(crate) struct Absent;
@@ -17,7 +17,7 @@ pub(crate) struct Never(Infallible);
 impl Opener for Absent {
     type Engine = Never;
 
-    fn open(&self, _: &Path, _: u16, _: u32) -> Result<Never, EngineError> {
+    fn open(&self, _: &Path, _: Demand) -> Result<Never, EngineError> {
         Err("this build has no engine; `corelog-bench ceiling` measures the disk alone".into())
     }
 }
@@ -39,7 +39,7 @@ impl Engine for Never {
         _: Topic,
         _: u32,
         _: u64,
-        _: u64,
+        _: usize,
     ) -> impl Future<Output = Result<Never, EngineError>> + Send {
         self.never::<Never>()
     }
