@@ -31,9 +31,12 @@ mod start_error;
 mod uring;
 
 pub use direct::{DirectIo, DirectIoError};
+pub use start_error::StartError;
+pub use uring::{Facts as UringFacts, UringError};
 
 #[cfg(test)]
 mod tests;
-pub(crate) use disk::MemoryLimits;
-pub(crate) use executor::{Runtime, RuntimeFacts, RuntimeOptions, ShardEnd, ShardMain};
+pub(crate) use buffer::RealBytes;
+pub(crate) use disk::{MemoryLimits, RealDisk};
+pub(crate) use executor::{Runtime, RuntimeOptions, ShardEnd, ShardMain, usable_cpus};
 pub(crate) use platform::RealPlatform;
