@@ -60,8 +60,9 @@ pub(crate) struct Found {
 const LEVELS: [&str; 3] = ["streams", "topics", "partitions"];
 
 /// Files beside the segments of a partition that are known, so that nobody is told about them.
-const KNOWN_IN_PARTITION: [&str; 5] =
-    ["manifest", "offsets", "superblock.a", "superblock.b", "purge.gen"];
+/// `quarantine` holds what recovery put aside: copies, and no part of the log.
+const KNOWN_IN_PARTITION: [&str; 6] =
+    ["manifest", "offsets", "quarantine", "superblock.a", "superblock.b", "purge.gen"];
 
 /// Files of a data directory in which nothing was stored yet.
 const KNOWN_IN_DATA: [&str; 2] = ["LOCK", "catalog.redb"];

@@ -1,8 +1,9 @@
 //! What a partition's manifest knows to be durable: below that, damage is never a torn tail.
 
+use std::cmp::Ordering;
 use std::path::Path;
 
-use corelog_format::{Manifest, SLOT_LEN, SlotError};
+use corelog_format::{Manifest, Mark, SLOT_LEN, SlotError};
 
 use crate::discover::Segment;
 use crate::failure::Failure;
@@ -57,14 +58,27 @@ impl Durable {
     /// Everything of `segment` below this file position was synced: all of it in the segments
     /// before the mark's (`u64::MAX`: however long they are), nothing in those behind it.
     pub(crate) fn below(&self, segment: &Segment) -> u64 {
-        let (Some(manifest), Some(offset)) = (&self.manifest, segment.named_offset) else {
-            return 0;
-        };
-        match offset.cmp(&manifest.mark.segment) {
-            std::cmp::Ordering::Less => u64::MAX,
-            std::cmp::Ordering::Equal => manifest.mark.position,
-            std::cmp::Ordering::Greater => 0,
+        match self.beside_mark(segment) {
+            Some((Ordering::Less, _)) => u64::MAX,
+            Some((Ordering::Equal, mark)) => mark.position,
+            Some((Ordering::Greater, _)) | None => 0,
         }
+    }
+
+    /// Everything of `segment` from this file position on was written by an engine, not adopted
+    /// from the reference server; none of it where this is `u64::MAX`.
+    pub(crate) fn ours_from(&self, segment: &Segment) -> u64 {
+        match self.beside_mark(segment) {
+            Some((Ordering::Greater, _)) => 0,
+            Some((Ordering::Equal, mark)) => mark.position,
+            Some((Ordering::Less, _)) | None => u64::MAX,
+        }
+    }
+
+    /// Where `segment` stands beside the mark's.
+    fn beside_mark(&self, segment: &Segment) -> Option<(Ordering, Mark)> {
+        let mark = self.manifest?.mark;
+        Some((segment.named_offset?.cmp(&mark.segment), mark))
     }
 
     /// The first offset of the segment that the mark stands in, when it has durable bytes.

@@ -97,7 +97,7 @@ fn batch_row(
     }
     writeln!(
         out,
-        "@{at} offsets {}..{} time {} messages {} bytes {} partition {} origin {} checksum {:#018x}",
+        "@{at} offsets {}..{} time {} messages {} bytes {} partition {} origin {} sum {:#018x}",
         header.base_offset,
         header.base_offset.saturating_add(u64::from(header.message_count)),
         Utc(header.base_timestamp),

@@ -74,7 +74,7 @@ pub(crate) fn durable(session: &mut Session, dir: &Path) -> Result<Durable, Fail
         Ok((durable, Some(Doubt::Damaged(why)))) => {
             let path = Shown(&path);
             session.say(format_args!(
-                "{path}: {why}; nothing tells what was durable, so damage at the tail counts as torn"
+                "{path}: {why}; nothing says what was durable, damage at a tail counts as torn"
             ))?;
             Ok(durable)
         }
@@ -95,6 +95,7 @@ pub(crate) fn known(partition: &Partition, segment: &Segment, durable: &Durable)
         partition_id: partition.id,
         first_offset: segment.named_offset,
         durable_to: durable.below(segment),
+        time_rises_from: durable.ours_from(segment),
     }
 }
 

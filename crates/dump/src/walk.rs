@@ -1,14 +1,17 @@
 //! The one walk over a segment: batch after batch as corelog-format's scan finds them, past damage
 //! to what is still readable. Decides what the damage means; knows no bytes itself.
 
-use corelog_format::{BATCH_HEADER_LEN, Batch, Expect, Findings, FormatError, Scan, Step};
+use corelog_format::{
+    BATCH_HEADER_LEN, Batch, BatchHeader, Expect, Findings, FormatError, FormatErrorKind, Scan,
+    Step,
+};
 
 use crate::failure::Failure;
 use crate::resync::{self, Anchor, Budget, Next};
 use crate::source::Source;
 
 /// What is known about a segment before its first byte is read.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
     /// The partition whose batches it must hold.
     pub(crate) partition_id: Option<u64>,
@@ -16,6 +19,9 @@ pub(crate) struct Known {
     pub(crate) first_offset: Option<u64>,
     /// Everything below this file position was synced; `u64::MAX`: all of the file, however long.
     pub(crate) durable_to: u64,
+    /// From this file position on base timestamps must rise: an engine stamped those batches.
+    /// Before it one that does not is a finding, as the reference server's clock may go back.
+    pub(crate) time_rises_from: u64,
 }
 
 /// What the walk meets, in order of position.
@@ -130,7 +136,7 @@ impl Place {
             partition_id: self.expect_id,
             next_offset: self.expect_offset,
             after_timestamp: self.last_timestamp,
-            // The reference server's clock may have gone back; it is a finding, not damage.
+            // Where it may not, `misfit` looks itself: the rule changes at the mark.
             time_may_go_back: true,
         }
     }
@@ -142,6 +148,29 @@ impl Place {
         self.anchor = Some(Anchor { partition_id: header.partition_id, next_offset });
         self.last_timestamp = Some(header.base_timestamp);
         self.end = at + header.batch_length;
+    }
+
+    /// Why a batch that continues the log cannot be what stood here, by the manifest. It is read
+    /// and counted all the same. Recovery refuses both as well.
+    fn misfit(
+        &self,
+        known: Known,
+        at: u64,
+        header: &BatchHeader,
+        findings: Findings,
+    ) -> Option<FormatError> {
+        let end = at + header.batch_length;
+        if at < known.durable_to && known.durable_to < end && known.durable_to != u64::MAX {
+            // The mark stands between two batches, always.
+            let kind = FormatErrorKind::Mismatch { expected: known.durable_to, found: end };
+            return Some(FormatError::new(at, "durable_mark", kind));
+        }
+        if at >= known.time_rises_from && findings.time_went_back {
+            let expected = self.last_timestamp?.saturating_add(1);
+            let kind = FormatErrorKind::Mismatch { expected, found: header.base_timestamp };
+            return Some(FormatError::new(at, "base_timestamp", kind));
+        }
+        None
     }
 
     fn damage(&mut self, durable: bool) {
@@ -199,6 +228,10 @@ fn run(
         }
         let (at, why, durable) = match scan.next(source.window(position, need)?) {
             Step::Batch { at, batch, findings } => {
+                if let Some(why) = place.misfit(known, at, batch.header(), findings) {
+                    place.verdict = Verdict::Corrupt;
+                    on(Event::Damage { at, offset: Some(batch.header().base_offset), why })?;
+                }
                 place.batch(at, &batch);
                 end = place.end;
                 need = BATCH_HEADER_LEN as u64;

@@ -74,9 +74,7 @@ impl Control {
 
 fn create(store: &Store, opener: &Opener, new: &NewTopic) -> Result<(), CreateTopicError> {
     let entries = store.create_topic(new, now_us()).map_err(|failure| match failure {
-        CreateFailure::Exists => {
-            CreateTopicError::Exists { stream: new.stream, topic: new.topic }
-        }
+        CreateFailure::Exists => CreateTopicError::Exists { stream: new.stream, topic: new.topic },
         CreateFailure::Catalog(error) => CreateTopicError::Catalog(error),
     })?;
     for (partition, opened) in opener.open_all(entries) {

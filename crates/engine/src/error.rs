@@ -21,11 +21,11 @@ pub use crate::runtime::{DirectIoError, StartError, UringError, UringFacts};
 pub use crate::topic::InvalidTopic;
 pub use corelog_format::{BuildError, FormatError, FormatErrorKind};
 pub use corelog_io::{IoError, IoOp};
+use corelog_shard::PartitionId;
 pub use corelog_shard::{
     AppendError, ControlError, FailureReason, PartitionFailure, PollError, Unavailable,
 };
-pub use corelog_storage::{ConfigError, OpenDamage, OpenReport};
-use corelog_shard::PartitionId;
+pub use corelog_storage::ConfigError;
 
 /// The errors of one partition's log: what [`AppendError::Storage`] and its like hold.
 pub mod storage {

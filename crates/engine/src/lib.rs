@@ -17,17 +17,16 @@ mod opening;
 mod poll;
 mod runtime;
 mod shard_main;
-mod stats;
+pub mod stats;
 mod topic;
 
-pub use builder::{EngineBuilder, OpenSummary};
+pub use builder::EngineBuilder;
 pub use client::Client;
 pub use context::ShardContext;
 pub use engine::Engine;
 pub use limits::Limits;
 pub use poll::Poll;
-pub use runtime::DirectIo;
-pub use stats::EngineStats;
+pub use runtime::{DirectIo, HugePageAlloc};
 pub use topic::TopicConfig;
 
 pub use corelog_format::{BatchBuilder, Message};

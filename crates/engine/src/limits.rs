@@ -113,9 +113,8 @@ impl std::error::Error for InvalidLimit {}
 impl Limits {
     /// Refuses a plan that could not make progress, or could not be allocated.
     pub(crate) fn validate(&self) -> Result<(), InvalidLimit> {
-        let refused = |option, value: usize, allowed: String| {
-            Err(InvalidLimit { option, value, allowed })
-        };
+        let refused =
+            |option, value: usize, allowed: String| Err(InvalidLimit { option, value, allowed });
         let registered = self.registered_bytes;
         if !registered.is_power_of_two() || !(64 * KIB..=1 << 36).contains(&registered) {
             let allowed = "a power of two from 65536 (64 KiB) to 2^36".to_owned();
@@ -128,7 +127,11 @@ impl Limits {
         let two_writes = 2 * SharedLimits::default().write_bytes;
         let ranges = [
             ("write_bytes", self.write_bytes, (4 * MIB).max(promised.saturating_add(two_writes))),
-            ("read_bytes", self.read_bytes, largest.max(self.lease_bytes.saturating_add(largest / 2))),
+            (
+                "read_bytes",
+                self.read_bytes,
+                largest.max(self.lease_bytes.saturating_add(largest / 2)),
+            ),
             ("leases", self.leases, 0),
             ("open_files", self.open_files, 1),
             ("mailbox_requests", self.mailbox_requests, 1),

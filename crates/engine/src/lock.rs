@@ -175,6 +175,9 @@ mod tests {
         let file = dir.path().join("file");
         std::fs::write(&file, b"").unwrap();
         let error = locked(&file).unwrap_err();
-        assert!(matches!(&error, LockError::Io(e) if e.source.kind() == io::ErrorKind::NotADirectory), "{error}");
+        assert!(
+            matches!(&error, LockError::Io(e) if e.source.kind() == io::ErrorKind::NotADirectory),
+            "{error}"
+        );
     }
 }

@@ -1,6 +1,9 @@
 //! What the engine tells about itself.
 
-use corelog_shard::ShardStats;
+pub use crate::builder::OpenSummary;
+pub use crate::runtime::{PoolPages, SmallBecause};
+pub use corelog_shard::ShardStats;
+pub use corelog_storage::{OpenDamage, OpenReport, PartitionStats};
 
 /// Counters of an engine.
 #[derive(Debug, Clone)]

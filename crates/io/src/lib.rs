@@ -10,6 +10,8 @@
 //! | [`Clock`] | wall time in microseconds, sleeping |
 //! | [`Spawn`] | tasks on this thread |
 //!
+//! Both pass one suite of examples of what the traits promise ([`contract`]).
+//!
 //! Futures of these traits are local to their thread. Unless a method says otherwise, dropping a
 //! future does not undo the operation: a write that was started may still land.
 

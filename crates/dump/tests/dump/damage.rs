@@ -192,14 +192,25 @@ fn every_subset_of_sectors_of_the_last_batch() {
     let scratch = Scratch::new();
     for subset in 1_u32..1 << sectors.len() {
         let mut torn = segment.clone();
-        for (i, sector) in sectors.iter().enumerate().filter(|(i, _)| subset >> i & 1 == 1) {
+        for (_, sector) in sectors.iter().enumerate().filter(|(i, _)| subset >> i & 1 == 1) {
             torn.bytes[sector.clone()].fill(0);
-            let _ = i;
         }
         torn.bytes.resize(torn.bytes.len() + 4096, 0);
         let path = torn.write(&scratch, "p");
         let ran = dump(["verify", "--json", path.to_str().expect("UTF-8")]).expect(1);
         assert_verdict(&ran.json()["files"][0], "torn_tail", 1, Some(last.start));
+    }
+}
+
+/// The search reads a mebibyte at a time: a header may lie across two of its windows.
+#[test]
+fn a_batch_behind_more_rubbish_than_a_window_holds() {
+    let segment = Segment::new(0, 0, &[2, 2, 2]);
+    let (before, behind) = segment.bytes.split_at(segment.batches[0].end);
+    for rubbish in [-256, -255, -254, -100, -1, 0, 1, 2, 900_000, 1 << 20] {
+        let rubbish = vec![0xA5; ((1 << 20) + rubbish) as usize];
+        let report = judge(&[before, &rubbish, behind].concat());
+        assert_verdict(&report, "corrupt", 3, Some(before.len()));
     }
 }
 

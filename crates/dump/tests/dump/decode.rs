@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
+use std::time::Duration;
 
 use corelog_format::{BatchBuilder, HeaderValue, Message, UserHeadersBuilder};
 use serde_json::{Value, json};
@@ -85,16 +86,21 @@ fn each_line_is_answered_before_the_next_is_sent() {
         .spawn()
         .expect("the binary starts");
     let mut stdin = child.stdin.take().expect("a pipe");
-    let mut answers = BufReader::new(child.stdout.take().expect("a pipe"));
+    let answers = BufReader::new(child.stdout.take().expect("a pipe"));
+    // A reader of its own, so that an answer that does not come fails the test, not hangs it.
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        answers.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+    });
     for value in 0..20_u64 {
         writeln!(stdin, "01{}", hex(&value.to_le_bytes())).expect("sent");
-        let mut answer = String::new();
-        answers.read_line(&mut answer).expect("answered");
+        let answer = receiver.recv_timeout(Duration::from_secs(60)).expect("an answer");
         let answer: Value = serde_json::from_str(&answer).expect("JSON");
         assert_eq!(answer, json!({"kind": "offset", "value": value}));
     }
     drop(stdin);
     assert!(child.wait().expect("it ends").success());
+    reader.join().expect("the reader ends").expect("nothing more is said");
 }
 
 #[test]

@@ -13,11 +13,9 @@ use crate::support::{Scratch, Segment, binary, dump, real_partition, verify, ver
 const VERBS: [&[&str]; 5] =
     [&["ls"], &["show"], &["show", "--messages", "--ndjson"], &["verify"], &["verify", "--json"]];
 
-fn names(files: &[Value]) -> Vec<&str> {
-    let name = |file: &'_ Value| {
-        file["path"].as_str().expect("a path").rsplit_once('/').expect("a directory").1.to_string()
-    };
-    files.iter().map(|file| Box::leak(name(file).into_boxed_str()) as &str).collect()
+/// The path in a report.
+fn path_of(file: &Value) -> &Path {
+    Path::new(file["path"].as_str().expect("a path"))
 }
 
 /// One corrupt, one empty, one without index, three good (aeron 2100).
@@ -111,7 +109,8 @@ fn what_is_no_segment_is_named_and_left_alone() {
     symlink(target, scratch.path().join("p/00000000000000000006.log")).expect("linked");
     scratch.file("p/00000000000000000008.index", b"");
     // Known, so not worth a word.
-    for name in ["manifest", "superblock.a", "superblock.b", "purge.gen", "offsets/groups/1"] {
+    let known = ["manifest", "superblock.a", "superblock.b", "purge.gen", "offsets/groups/1"];
+    for name in known.iter().chain(&["quarantine/00000000000000000000.log"]) {
         scratch.file(&format!("p/{name}"), b"");
     }
     let partition = scratch.path().join("p");
@@ -125,7 +124,23 @@ fn what_is_no_segment_is_named_and_left_alone() {
         }
         assert_eq!(ran.err.lines().count(), foreign.len() + 4, "{ran:?}");
     }
-    assert_eq!(names(&verify(&partition, 0)), ["00000000000000000000.log"]);
+    let files = verify(&partition, 0);
+    assert_eq!(files.len(), 1);
+    assert!(path_of(&files[0]).ends_with("00000000000000000000.log"));
+}
+
+/// A planted link leads nowhere: neither for a log nor for the index beside it.
+#[test]
+fn a_link_in_a_directory_is_not_followed() {
+    let scratch = Scratch::new();
+    let path = Segment::new(0, 0, &[2]).write(&scratch, "p");
+    let index = path.with_extension("index");
+    let elsewhere = scratch.path().join("elsewhere");
+    fs::rename(&index, &elsewhere).expect("moved");
+    symlink(&elsewhere, &index).expect("linked");
+    let report = verify_one(&scratch.path().join("p"), 0);
+    assert_eq!(report["index"], "bad");
+    assert_eq!(report["findings"][0]["finding"], "index_unreadable");
 }
 
 #[test]
@@ -153,16 +168,11 @@ fn every_level_of_a_data_directory() {
     ] {
         assert_eq!(verify(&scratch.path().join(path), 0).len(), count, "{path}");
     }
-    let partitions: Vec<String> = verify(&scratch.path().join("streams/0/topics/0"), 0)
+    let files = verify(&scratch.path().join("streams/0/topics/0"), 0);
+    let partitions: Vec<&str> = files
         .iter()
-        .map(|file| {
-            Path::new(file["path"].as_str().expect("a path"))
-                .parent()
-                .and_then(Path::file_name)
-                .expect("a directory")
-                .to_string_lossy()
-                .into_owned()
-        })
+        .map(|file| path_of(file).parent().and_then(Path::file_name).expect("a directory"))
+        .map(|name| name.to_str().expect("UTF-8"))
         .collect();
     assert_eq!(partitions, ["0", "1", "2", "10"]);
     // The directory says whose batches these must be.

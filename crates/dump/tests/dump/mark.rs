@@ -32,14 +32,17 @@ fn damage_at_the_tail_is_judged_by_the_mark() {
 /// A log cut exactly between two batches looks whole; the mark knows better.
 #[test]
 fn a_log_that_ends_before_its_mark_is_corrupt() {
-    for tail in [0, 5000] {
+    for tail in [0, 5000, 8 << 20] {
         let scratch = Scratch::new();
         let mut segment = Segment::new(0, 0, &[2, 2, 2]);
         scratch.file("p/manifest", &segment.manifest_at(segment.bytes.len()));
         segment.bytes.truncate(segment.batches[2].start);
-        segment.bytes.resize(segment.bytes.len() + tail, 0);
         segment.index.truncate(2);
-        let report = verify_one(&segment.write(&scratch, "p"), 1);
+        let path = segment.write(&scratch, "p");
+        // Zeros that were never written: a hole, where the file system has holes.
+        let file = std::fs::File::options().write(true).open(&path).expect("opened");
+        file.set_len((segment.bytes.len() + tail) as u64).expect("longer");
+        let report = verify_one(&path, 1);
         assert_eq!((&report["verdict"], &report["batches"]), (&json!("corrupt"), &json!(2)));
         assert_eq!(report["faults"][0]["offset"], 4);
     }
@@ -148,4 +151,37 @@ fn leftovers_below_the_first_retained_offset_are_a_finding() {
     let files = verify(&scratch.path().join("p"), 0);
     assert_eq!(files[0]["findings"][0]["finding"], "not_retained");
     assert_eq!(files[1]["findings"], json!([]));
+}
+
+/// Recovery refuses both: a mark inside of a batch, and an engine's clock that went back.
+#[test]
+fn what_cannot_stand_beside_its_mark() {
+    let scratch = Scratch::new();
+    let mut segment = Segment::new(0, 0, &[2, 2]);
+    segment.last_timestamp -= 1000;
+    segment.push(0, &[vec![1; 50]]);
+    segment.push(0, &[vec![1; 50]]);
+    let path = segment.write(&scratch, "p");
+    let second = segment.batches[1].clone();
+    for (mark, verdict, fault) in [
+        // Below the mark batches may be adopted from the reference server.
+        (segment.bytes.len(), "clean", None),
+        (segment.batches[3].start, "clean", None),
+        (second.end, "corrupt", Some(("base_timestamp", second.end))),
+        (second.start, "corrupt", Some(("base_timestamp", second.end))),
+        (second.start + 1, "corrupt", Some(("durable_mark", second.start))),
+        (second.end - 1, "corrupt", Some(("durable_mark", second.start))),
+    ] {
+        scratch.file("p/manifest", &segment.manifest_at(mark));
+        let report = verify_one(&path, i32::from(verdict != "clean"));
+        assert_eq!(
+            (&report["verdict"], &report["batches"]),
+            (&json!(verdict), &json!(4)),
+            "{mark}"
+        );
+        let found = report["faults"].get(0).map(|f| (f["field"].as_str(), f["position"].as_u64()));
+        assert_eq!(found, fault.map(|(field, at)| (Some(field), Some(at as u64))), "{mark}");
+        let back = report["findings"].to_string().contains("time_went_back");
+        assert!(back, "{report}");
+    }
 }

@@ -49,8 +49,16 @@ mod topic {
     pub(super) const FLUSH_AFTER_US: Field = field(40, 8, "flush_after, microseconds");
     pub(super) const INDEX_STEP: Field = field(48, 8, "index_step");
     pub(super) const ALL: [Field; 10] = [
-        VERSION, FLAGS, PARTITIONS, CREATED_US, SEGMENT_BYTES, MESSAGES, RESERVED, BYTES,
-        FLUSH_AFTER_US, INDEX_STEP,
+        VERSION,
+        FLAGS,
+        PARTITIONS,
+        CREATED_US,
+        SEGMENT_BYTES,
+        MESSAGES,
+        RESERVED,
+        BYTES,
+        FLUSH_AFTER_US,
+        INDEX_STEP,
     ];
     pub(super) const LEN: usize = 56;
 }
@@ -118,11 +126,16 @@ fn check<const LEN: usize>(
     version: Field,
     reserved: Field,
 ) -> Result<(), CatalogError> {
-    let found = bytes.get(version.at..version.at + version.len).map(|b| u16::from_le_bytes([b[0], b[1]]));
+    let found =
+        bytes.get(version.at..version.at + version.len).map(|b| u16::from_le_bytes([b[0], b[1]]));
     match found {
         Some(VERSION) => {}
         Some(found) if found > VERSION => {
-            return Err(CatalogError::Newer { what: record, found: u32::from(found), known: u32::from(VERSION) });
+            return Err(CatalogError::Newer {
+                what: record,
+                found: u32::from(found),
+                known: u32::from(VERSION),
+            });
         }
         _ => return Err(CatalogError::damaged(format!("a {record} record has no version"))),
     }
@@ -187,7 +200,8 @@ impl TopicRecord {
             index_step: topic::INDEX_STEP.get(bytes),
             verify_reads: flags & VERIFY_READS != 0,
         };
-        log.validate().map_err(|error| CatalogError::damaged(format!("a topic record: {error}")))?;
+        log.validate()
+            .map_err(|error| CatalogError::damaged(format!("a topic record: {error}")))?;
         let config = TopicConfig::new(topic::PARTITIONS.get(bytes) as u32, &log);
         Ok(TopicRecord { created_us: topic::CREATED_US.get(bytes), config })
     }

@@ -28,7 +28,8 @@ impl ClockFile {
             other => other?,
         };
         let mut slots = Vec::with_capacity(2 * SLOT_LEN);
-        let read = io::Read::read_to_end(&mut io::Read::take(&file, 2 * SLOT_LEN as u64), &mut slots);
+        let read =
+            io::Read::read_to_end(&mut io::Read::take(&file, 2 * SLOT_LEN as u64), &mut slots);
         read.map_err(|source| IoError::new(IoOp::Read, path, source))?;
         let (a, b) = slots.split_at(SLOT_LEN.min(slots.len()));
         let picked = ClockRecord::pick(a, b)

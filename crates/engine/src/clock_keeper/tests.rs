@@ -73,7 +73,10 @@ fn a_failed_write_leaves_the_ceiling_and_is_seen() {
     bounds.ceiling.store(7, Ordering::Relaxed);
     let state = Arc::new(State::default());
     let keeper = Keeper {
-        file: { file.store(8).unwrap_err(); file },
+        file: {
+            file.store(8).unwrap_err();
+            file
+        },
         timeline: Timeline::new(0, 1),
         ticks: Instant::now(),
         bounds: bounds.clone(),

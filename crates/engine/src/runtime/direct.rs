@@ -63,14 +63,17 @@ pub(super) fn probe(dir: &Path, wish: DirectIo) -> Result<Probed, DirectIoError>
                 let file_system = file_system(dir);
                 Err(DirectIoError::Refused { dir: dir.to_owned(), file_system, step, source })
             }
-            DirectIo::Preferred => {
-                let failed = |(step, source)| failed(dir, step, source);
-                attempt(dir, OFlags::empty()).map_err(failed)?;
-                Ok(Probed { direct: false, file: memory_file().map_err(|e| failed(("open", e)))? })
-            }
+            DirectIo::Preferred => buffered(dir),
         },
         Err((step, source)) => Err(failed(dir, step, source)),
     }
+}
+
+/// The probe of a directory that is to be used through the page cache.
+pub(super) fn buffered(dir: &Path) -> Result<Probed, DirectIoError> {
+    attempt(dir, OFlags::empty()).map_err(|(step, source)| failed(dir, step, source))?;
+    let file = memory_file().map_err(|source| failed(dir, "open", source))?;
+    Ok(Probed { direct: false, file })
 }
 
 fn failed(dir: &Path, step: &'static str, source: io::Error) -> DirectIoError {

@@ -12,15 +12,17 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use corelog_io::BLOCK;
 use glommio::io::{DmaFile, OpenOptions};
-use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
+use glommio::{GlommioError, LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
 
 use super::affinity;
 use super::clock::RealClock;
-use super::direct::{self, DirectIo};
+use super::direct::{self, DirectIo, Probed};
 use super::disk::{MemoryLimits, Phase, RealDisk, ShardIo};
 use super::error::os_error;
 use super::fileops::{FileOps, FileThreads, panic_text};
+use super::huge_pool::{self, PoolPages, SmallBecause};
 use super::placement::{self, Place};
 use super::platform::RealPlatform;
 use super::pulse;
@@ -51,6 +53,8 @@ pub(crate) struct RuntimeOptions {
     pub(crate) direct_io: DirectIo,
     /// Bytes of a shard's registered buffer pool, a power of two. It is pinned memory.
     pub(crate) io_memory: usize,
+    /// Put the pools on 2 MiB pages where the host's allocator did not.
+    pub(crate) huge_pages: bool,
     /// A shard's limits on buffers and leases.
     pub(crate) memory: MemoryLimits,
     /// File-operations threads for all shards together, at least one.
@@ -98,8 +102,17 @@ pub(crate) struct Runtime {
 pub(crate) struct RuntimeFacts {
     /// Files are opened with O_DIRECT. False: buffered handles stand in for them, by request.
     pub(crate) direct: bool,
-    /// Where each shard runs.
-    pub(crate) places: Vec<Place>,
+    /// What differs by shard.
+    pub(crate) shards: Vec<ShardFacts>,
+}
+
+/// What the start found out about one shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ShardFacts {
+    /// Where it runs.
+    pub(crate) place: Place,
+    /// What its buffers lie on.
+    pub(crate) pages: PoolPages,
 }
 
 /// What a shard thread needs to begin.
@@ -120,6 +133,7 @@ struct Ready {
     seat: Seat,
     executor: LocalExecutor,
     template: DmaFile,
+    pages: PoolPages,
 }
 
 impl Runtime {
@@ -127,6 +141,15 @@ impl Runtime {
     pub(crate) fn start(options: RuntimeOptions, main: ShardMain) -> Result<Runtime, StartError> {
         uring::check()?;
         let probed = direct::probe(&options.data_dir, options.direct_io)?;
+        Self::start_with(options, main, probed)
+    }
+
+    /// [`Runtime::start`] with what a probe has found.
+    pub(super) fn start_with(
+        options: RuntimeOptions,
+        main: ShardMain,
+        probed: Probed,
+    ) -> Result<Runtime, StartError> {
         let allowed = usable_cpus(options.cpus.as_deref()).map_err(StartError::Cpus)?;
         let (files, ops) =
             FileThreads::start(options.file_threads.max(1)).map_err(StartError::Thread)?;
@@ -145,15 +168,15 @@ impl Runtime {
         let seats: Vec<_> = places.into_iter().enumerate().map(seat).collect();
         let launch = |seat: &Seat| Launched::new(seat.clone(), &main);
         let mut shards = seats.iter().map(launch).collect::<Result<Vec<_>, _>>()?;
-        let mut places = Vec::with_capacity(shards.len());
+        let mut found = Vec::with_capacity(shards.len());
         for (shard, seat) in shards.iter_mut().zip(&seats) {
-            places.push(shard.wait_or_replace(|| launch(seat))?);
+            found.push(shard.wait_or_replace(|| launch(seat))?);
         }
         for shard in &shards {
             shard.go.send(()).map_err(|_| StartError::Lost)?;
         }
         let shards = shards.into_iter().map(|shard| shard.thread).collect();
-        Ok(Runtime { shards, files, facts: RuntimeFacts { direct: probed.direct, places } })
+        Ok(Runtime { shards, files, facts: RuntimeFacts { direct: probed.direct, shards: found } })
     }
 
     /// What the start found out.
@@ -184,7 +207,7 @@ fn raw_number(file: &impl std::os::fd::AsRawFd) -> i32 {
     file.as_raw_fd()
 }
 
-type Readiness = Result<Place, StartError>;
+type Readiness = Result<ShardFacts, StartError>;
 
 /// A shard thread on its way: it says when it is ready, and runs on only when told so.
 struct Launched {
@@ -206,10 +229,7 @@ impl Launched {
     /// Waits until the shard is ready. An executor's very first turn has no pulse yet, so it can be
     /// slept over (`pulse.rs`): such a thread is given up for a new one. It ends by itself should
     /// it ever wake, as nobody tells it to go on.
-    fn wait_or_replace(
-        &mut self,
-        again: impl Fn() -> Result<Launched, StartError>,
-    ) -> Result<Place, StartError> {
+    fn wait_or_replace(&mut self, again: impl Fn() -> Result<Launched, StartError>) -> Readiness {
         for _ in 1..START_ATTEMPTS {
             match self.ready.recv_timeout(START_PATIENCE) {
                 Ok(readiness) => return readiness,
@@ -237,7 +257,8 @@ fn run_shard(
             return not_started(ready, StartError::Executor(io::Error::other(text)));
         }
     };
-    let _ = ready.send(Ok(shard.seat.place));
+    let facts = ShardFacts { place: shard.seat.place, pages: shard.pages };
+    let _ = ready.send(Ok(facts));
     if start.recv().is_err() {
         let Ready { executor, template, .. } = shard;
         drop(template);
@@ -257,28 +278,50 @@ fn not_started(ready: &mpsc::Sender<Readiness>, error: StartError) -> ShardEnd {
 }
 
 /// io-wq affinity, then the executor, then the template file, which primes glommio's probe of the
-/// device: in this order, as the first binds what the second creates.
+/// device: in this order, as the first binds what the second creates. Huge pages last, while nothing
+/// is in flight.
 fn prepare(mut seat: Seat) -> Result<Ready, StartError> {
     let workers = placement::worker_cpus(seat.place, &seat.allowed);
     // A kernel that refuses (before 5.14) leaves the workers where they were: slower, not wrong.
     let _ = affinity::keep_workers_on(&workers);
-    let executor = match build(&seat, seat.place) {
+    let (executor, template, address) = make(&mut seat)?;
+    if !seat.options.huge_pages {
+        let pages = PoolPages::Small(SmallBecause::NotWanted);
+        return Ok(Ready { seat, executor, template, pages });
+    }
+    match huge_pool::collapse(address, seat.options.io_memory) {
+        Ok(pages) => Ok(Ready { seat, executor, template, pages }),
+        Err(_) => {
+            // The pool could not be registered again, but the executor relies on it: a new one.
+            drop(template);
+            drop(executor);
+            let (executor, template, _) = make(&mut seat)?;
+            let pages = PoolPages::Small(SmallBecause::NotRegistered);
+            Ok(Ready { seat, executor, template, pages })
+        }
+    }
+}
+
+/// An executor, its template file, and the address of one of its pool's buffers.
+fn make(seat: &mut Seat) -> Result<(LocalExecutor, DmaFile, usize), StartError> {
+    let executor = match build(seat, seat.place) {
         // Topology files may be missing in a container; the shard runs unpinned then.
         Err(_) if seat.place != Place::Anywhere => {
             seat.place = Place::Anywhere;
-            build(&seat, Place::Anywhere)
+            build(seat, Place::Anywhere)
         }
         other => other,
     }
     .map_err(StartError::Executor)?;
     let path = seat.template.clone();
-    let template = executor
-        .run(async move {
-            pulse::start();
-            OpenOptions::new().read(true).write(true).dma_open(path).await
-        })
-        .map_err(|e| StartError::Executor(os_error(e)))?;
-    Ok(Ready { seat, executor, template })
+    let opened = executor.run(async move {
+        pulse::start();
+        let template = OpenOptions::new().read(true).write(true).dma_open(path).await?;
+        Ok((template, glommio::allocate_dma_buffer(BLOCK).as_ptr().addr()))
+    });
+    let (template, address) =
+        opened.map_err(|e: GlommioError<()>| StartError::Executor(os_error(e)))?;
+    Ok((executor, template, address))
 }
 
 fn build(seat: &Seat, place: Place) -> io::Result<LocalExecutor> {
@@ -300,7 +343,7 @@ fn build(seat: &Seat, place: Place) -> io::Result<LocalExecutor> {
 /// ended, files are closed, leases are back, one more turn of the loop for closes that nobody
 /// awaited, and only then is the executor dropped.
 fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
-    let Ready { seat, executor, template } = shard;
+    let Ready { seat, executor, template, pages: _ } = shard;
     let options = &seat.options;
     let io = Rc::new(ShardIo::new(seat.ops, template, seat.direct, options.memory));
     let platform = RealPlatform::new(

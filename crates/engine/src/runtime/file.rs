@@ -9,14 +9,14 @@ use std::rc::Rc;
 
 use corelog_io::{BLOCK, File, IoError, IoOp};
 use glommio::io::DmaFile;
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fs::FlockOperation;
 
 use super::budget::Charge;
 use super::buffer::RealBytes;
 use super::disk::{Phase, ShardIo};
 use super::error::os_error;
 use super::fd;
-use super::fileops::retry;
+use super::fileops::{self, retry};
 use super::inflight::{Flight, InFlight};
 use super::spawn::contained;
 
@@ -168,13 +168,7 @@ impl File for RealFile {
     }
 
     async fn allocate(&self, len: u64) -> Result<(), IoError> {
-        self.on_file_thread(IoOp::Allocate, move |fd| {
-            if len == 0 {
-                return Ok(());
-            }
-            retry(|| rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, len))
-        })
-        .await
+        self.on_file_thread(IoOp::Allocate, move |fd| fileops::allocate(fd, len)).await
     }
 
     async fn set_len(&self, len: u64) -> Result<(), IoError> {

@@ -4,14 +4,14 @@ use std::any::Any;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 
-use corelog_io::{IoError, IoOp, Open};
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+use corelog_io::{BLOCK, IoError, IoOp, Open, align_down, align_up};
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 
 enum Job {
     Run(Box<dyn FnOnce() + Send>),
@@ -155,6 +155,42 @@ pub(crate) fn open(path: &Path, how: Open, direct: bool) -> Result<OwnedFd, IoEr
             .map_err(|source| IoError::new(IoOp::Lock, path, source))?;
     }
     Ok(fd)
+}
+
+/// Reserves the first `len` bytes and raises the length to `len` where it is less.
+///
+/// A file system without fallocate (some FUSE ones, NFS before 4.2) gets zeros written from its end
+/// on: that reserves just as well, holes further down excepted, which an engine that only appends
+/// does not leave.
+pub(crate) fn allocate(fd: BorrowedFd<'_>, len: u64) -> io::Result<()> {
+    if len == 0 {
+        return Ok(());
+    }
+    match retry(|| rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, len)) {
+        Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => write_zeros(fd, len),
+        other => other,
+    }
+}
+
+fn write_zeros(fd: BorrowedFd<'_>, len: u64) -> io::Result<()> {
+    const CHUNK: usize = 1 << 20;
+    let memory = vec![0_u8; CHUNK + BLOCK];
+    let start = memory.as_ptr().align_offset(BLOCK);
+    let zeros = &memory[start..start + CHUNK];
+    let size = rustix::fs::fstat(fd)?.st_size.cast_unsigned();
+    // From the first whole block after the end: what is between reads as zeros once it is inside.
+    let mut at = align_up(size);
+    while at < align_down(len) {
+        let part = usize::try_from(align_down(len) - at).unwrap_or(CHUNK).min(CHUNK);
+        let count = retry(|| rustix::io::pwrite(fd, &zeros[..part], at))?;
+        // Less than a block would leave O_DIRECT's alignment, and no further call gets back to it.
+        match align_down(count as u64) {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => at += written,
+        }
+    }
+    // The last, partial block is not reserved: it is shorter than what any write there brings.
+    if len > size { retry(|| rustix::fs::ftruncate(fd, len)) } else { Ok(()) }
 }
 
 /// Names in `dir`, true for a directory.

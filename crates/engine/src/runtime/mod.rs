@@ -5,6 +5,7 @@
 //! | `executor` | shard threads: start all or none, run, drain, leave |
 //! | `platform`, `disk`, `file`, `clock`, `spawn` | the traits, implemented |
 //! | `buffer`, `budget` | buffers of the registered pool, counted |
+//! | `huge_alloc`, `huge_pool` | the pool on 2 MiB pages |
 //! | `lease` | buffers lent to other threads |
 //! | `fileops`, `fd` | what may block runs on threads of its own; raw descriptors |
 //! | `pulse` | keeps glommio from sleeping over tasks that are ready |
@@ -21,6 +22,8 @@ mod executor;
 mod fd;
 mod file;
 mod fileops;
+mod huge_alloc;
+mod huge_pool;
 mod inflight;
 mod lease;
 mod placement;
@@ -31,6 +34,7 @@ mod start_error;
 mod uring;
 
 pub use direct::{DirectIo, DirectIoError};
+pub use huge_alloc::HugePageAlloc;
 pub use start_error::StartError;
 pub use uring::{Facts as UringFacts, UringError};
 
@@ -38,5 +42,6 @@ pub use uring::{Facts as UringFacts, UringError};
 mod tests;
 pub(crate) use buffer::RealBytes;
 pub(crate) use disk::{MemoryLimits, RealDisk};
-pub(crate) use executor::{Runtime, RuntimeOptions, ShardEnd, ShardMain, usable_cpus};
+pub(crate) use executor::{Runtime, RuntimeOptions, ShardEnd, ShardFacts, ShardMain, usable_cpus};
+pub use huge_pool::{PoolPages, SmallBecause};
 pub(crate) use platform::RealPlatform;

@@ -22,7 +22,13 @@
 //!
 //! [`run`] is the short form for a test that needs no second act. A run ends with a panic where a
 //! spawned task panicked, where the caller of the disk broke its contract (even if that panic was
-//! caught), and where nothing can run any more; the last one lists what waits.
+//! caught), and where nothing can run any more; the last one lists what waits. Everything happens on
+//! the thread that calls `run`: a wake from another thread is not waited for.
+//!
+//! Crashes: [`SimDisk::power_cut`] and [`SimDisk::process_kill`] at any place in a test,
+//! [`Fault::halt`] with [`Sim::run_until_halt`] at an operation or after so many polls, and
+//! [`SimDisk::image_of_power_cut`] to look at many cuts of one run. Everything else that goes wrong
+//! is a [`Fault`], a limit of the disk, or damage done to its files behind the program's back.
 //!
 //! # What the disk promises
 //!

@@ -187,6 +187,9 @@ fn a_cut_that_is_kept_zeroes_only_what_was_there_before_it() {
     assert!(left.contains(&vec![1; 1024]), "the cut kept");
     let cut_and_grown = [vec![1; 1024], vec![0; BLOCK - 1024]].concat();
     assert!(left.contains(&cut_and_grown), "both lengths kept, and no sector of the write");
+    let cut_then_written =
+        |bytes: &Vec<u8>| bytes.len() == BLOCK && [0, 2].iter().all(|b| bytes[1024..].contains(b));
+    assert!(left.iter().any(cut_then_written), "the cut kept, and sectors written after it");
 }
 
 #[test]

@@ -238,13 +238,12 @@ fn ended_early(segment: u64, position: u64, after: Option<u64>) -> PollError {
     PollError::Corrupt { segment, position, resume_offset: after, why }
 }
 
-/// Offset of the first batch at or after `time` among the segments; `end` where there is none.
+/// Offset of the first batch at or after `time` in the segment files, as far as they are written.
 pub(super) async fn first_at<P: Platform, A: Answer>(
     inner: &Rc<Inner<P, A>>,
     time: u64,
     start: u64,
-    end: u64,
-) -> Result<u64, PollError> {
+) -> Result<Option<u64>, PollError> {
     let mut segments: Vec<u64> = inner.segments.borrow().all().collect();
     // The last segment that begins before `time` holds the batch, or the one behind it begins
     // with it.
@@ -261,10 +260,10 @@ pub(super) async fn first_at<P: Platform, A: Answer>(
     from.truncate(2);
     for segment in from {
         if let Some(offset) = first_in(inner, segment, time).await? {
-            return Ok(offset.max(start));
+            return Ok(Some(offset.max(start)));
         }
     }
-    Ok(end)
+    Ok(None)
 }
 
 /// Time of a segment's first batch; `None` where it is empty.

@@ -107,3 +107,16 @@ pub(super) fn first_at<P: Platform, A: Answer>(
     }
     memory.find_time(time).map(|index| memory.batches()[index].base_offset)
 }
+
+/// Offset of the first batch in memory at or after `time`, where memory reaches back to offset
+/// `from` and nothing before that qualifies.
+pub(super) fn first_behind<P: Platform, A: Answer>(
+    inner: &Inner<P, A>,
+    time: u64,
+    from: u64,
+) -> Option<u64> {
+    let memory = inner.memory.borrow();
+    let batches = memory.batches();
+    batches.front().filter(|first| first.base_offset <= from)?;
+    batches.get(batches.partition_point(|batch| batch.base_timestamp < time)).map(|b| b.base_offset)
+}

@@ -127,11 +127,23 @@ async fn first_at<P: Platform, A: Answer>(
     start: u64,
     end: u64,
 ) -> Result<u64, PollError> {
-    if time > inner.appender.borrow().appended().last_timestamp {
-        return Ok(end);
+    loop {
+        if time > inner.appender.borrow().appended().last_timestamp {
+            return Ok(end);
+        }
+        if let Some(offset) = memory::first_at(inner, time, start) {
+            return Ok(offset);
+        }
+        let written = inner.appender.borrow().written().next_offset;
+        if let Some(offset) = disk::first_at(inner, time, start).await? {
+            return Ok(offset);
+        }
+        // It stands behind what was written then: in memory, unless it was written meanwhile.
+        if let Some(offset) = memory::first_behind(inner, time, written) {
+            return Ok(offset);
+        }
+        if inner.appender.borrow().written().next_offset == written {
+            return Ok(end);
+        }
     }
-    if let Some(offset) = memory::first_at(inner, time, start) {
-        return Ok(offset);
-    }
-    disk::first_at(inner, time, start, end).await
 }

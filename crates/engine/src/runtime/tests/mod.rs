@@ -1,6 +1,12 @@
 //! The runtime on real files: directories under the target directory, O_DIRECT, no mocks.
 
+mod contract;
+mod dropped;
+mod ends;
 mod files;
+mod fuse;
+mod handles;
+mod start;
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -11,7 +17,7 @@ use std::time::Duration;
 use corelog_io::{BLOCK, Buf, Disk, Platform};
 
 use super::buffer::RealBytes;
-use super::direct::DirectIo;
+use super::direct::{self, DirectIo};
 use super::disk::{MemoryLimits, RealDisk};
 use super::executor::{Runtime, RuntimeOptions, ShardEnd, ShardMain};
 use super::platform::RealPlatform;
@@ -21,12 +27,11 @@ const MIB: usize = 1 << 20;
 /// A directory of the test's own, empty, on the file system of the build.
 fn fresh_dir(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp/runtime").join(name);
-    let dir = std::path::absolute(dir).expect("the working directory exists");
     if dir.exists() {
         std::fs::remove_dir_all(&dir).expect("an earlier run's directory can go");
     }
     std::fs::create_dir_all(&dir).expect("the target directory is writable");
-    dir
+    dir.canonicalize().expect("it was just made")
 }
 
 /// Small limits: several executors run at once in a test binary.
@@ -38,6 +43,7 @@ fn options(dir: &Path, shards: usize) -> RuntimeOptions {
         pin: false,
         direct_io: DirectIo::Required,
         io_memory: MIB,
+        huge_pages: true,
         memory: MemoryLimits {
             write_bytes: 4 * MIB,
             read_bytes: 4 * MIB,
@@ -90,25 +96,4 @@ fn patterned(len: usize, seed: u8) -> Vec<u8> {
     let mut bytes = vec![0; len];
     fill(&mut bytes, seed);
     bytes
-}
-
-#[test]
-fn every_shard_runs_and_gets_its_number() {
-    let dir = fresh_dir("numbers");
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let notes = Arc::clone(&seen);
-    let main = main_of(move |shard, platform| {
-        let notes = Arc::clone(&notes);
-        async move {
-            assert!(platform.disk().is_direct());
-            notes.lock().expect("no panic").push(shard);
-        }
-    });
-    let runtime = Runtime::start(options(&dir, 3), main).expect("three shards on any machine");
-    assert!(runtime.facts().direct);
-    assert_eq!(runtime.join(), vec![ShardEnd::Clean; 3]);
-    let mut seen = seen.lock().expect("no panic").clone();
-    seen.sort_unstable();
-    assert_eq!(seen, [0, 1, 2]);
-    assert_eq!(std::fs::read_dir(&dir).expect("it exists").count(), 0, "no probe file is left");
 }
