@@ -65,6 +65,11 @@ pub(crate) struct Ring {
 impl Ring {
     /// A ring over `file` with these slots. Errors say which step the kernel refused.
     pub(crate) fn new(file: File, slots: Slots) -> io::Result<Ring> {
+        Ring::over(file, slots, true)
+    }
+
+    /// The same; without `register_buffers` as under a memlock limit that forbids it.
+    fn over(file: File, slots: Slots, register_buffers: bool) -> io::Result<Ring> {
         // Twice the slots: a linked pair is two entries.
         let entries = (slots.count() * 2).next_power_of_two() as u32;
         let (ring, deferred_taskrun) = build(entries)?;
@@ -76,7 +81,8 @@ impl Ring {
         let region = [libc::iovec { iov_base: base.cast(), iov_len: bytes }];
         // SAFETY: the region stays mapped as long as the ring: `Ring` owns both, and unmaps only
         // after every request has ended (`Drop`). The kernel pins the pages on top of that.
-        let registered_buffers = unsafe { ring.submitter().register_buffers(&region) }.is_ok();
+        let registered_buffers =
+            register_buffers && unsafe { ring.submitter().register_buffers(&region) }.is_ok();
         let granted = Granted { deferred_taskrun, registered_buffers, pages: slots.pages() };
         Ok(Ring {
             ring,
@@ -229,4 +235,95 @@ fn told(step: &str, error: &io::Error) -> io::Error {
         _ => "",
     };
     io::Error::new(error.kind(), format!("{step}: {error}{hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::ceiling::BLOCK_BYTES;
+    use crate::ceiling::file;
+    use crate::place::tests::test_dir;
+
+    /// A ring of two slots over a fresh file of 16 blocks, and the place that holds the file.
+    fn ring(name: &str, register_buffers: bool) -> (Ring, crate::place::Place) {
+        let place = test_dir(name);
+        let path = place.ceiling_dir().unwrap().join("file");
+        let file = file::create(&path, 16 * BLOCK_BYTES as u64).unwrap();
+        let slots = Slots::new(2, BLOCK_BYTES).unwrap();
+        (Ring::over(file, slots, register_buffers).unwrap(), place)
+    }
+
+    fn end_all(ring: &mut Ring) {
+        while ring.in_flight() > 0 {
+            ring.submit(1).unwrap();
+            while let Some(done) = ring.ended() {
+                let moved = if done.is_sync { 0 } else { BLOCK_BYTES as u32 };
+                assert_eq!(done.result.unwrap(), moved, "slot {}", done.slot);
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_go_and_come_back_registered_or_not_in_every_way_of_syncing() {
+        for register_buffers in [true, false] {
+            let (mut ring, _place) = ring(&format!("ring-{register_buffers}"), register_buffers);
+            assert_eq!(ring.granted().registered_buffers, register_buffers);
+            for (number, sync) in [Sync::No, Sync::Dsync, Sync::LinkedFdatasync].iter().enumerate()
+            {
+                let position = (number * BLOCK_BYTES) as u64;
+                ring.idle_slot(0).fill(number as u8 + 1);
+                ring.write(0, position, *sync);
+                end_all(&mut ring);
+                ring.read(1, position);
+                end_all(&mut ring);
+                assert!(ring.idle_slot(1).iter().all(|byte| *byte == number as u8 + 1));
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "slot 1 is the kernel's")]
+    fn a_slot_in_flight_is_not_lent() {
+        let (mut ring, _place) = ring("ring-busy", true);
+        ring.write(1, 0, Sync::No);
+        ring.idle_slot(1);
+    }
+
+    #[test]
+    #[should_panic(expected = "slot 1 already has a request")]
+    fn a_slot_has_one_request_at_a_time() {
+        let (mut ring, _place) = ring("ring-twice", true);
+        ring.write(1, 0, Sync::No);
+        ring.read(1, 0);
+    }
+
+    #[test]
+    fn dropping_waits_for_what_is_in_flight_or_still_queued() {
+        let (mut ring, place) = ring("ring-drop", true);
+        ring.idle_slot(0).fill(7);
+        ring.idle_slot(1).fill(8);
+        ring.write(0, 0, Sync::LinkedFdatasync);
+        ring.submit(0).unwrap();
+        ring.write(1, BLOCK_BYTES as u64, Sync::No);
+        drop(ring);
+        let bytes = fs::read(place.ceiling_dir().unwrap().join("file")).unwrap();
+        assert_eq!(bytes[..BLOCK_BYTES], [7; BLOCK_BYTES]);
+        assert_eq!(bytes[BLOCK_BYTES..2 * BLOCK_BYTES], [8; BLOCK_BYTES]);
+    }
+
+    #[test]
+    fn an_error_of_the_kernel_comes_with_its_slot() {
+        let (mut ring, _place) = ring("ring-error", true);
+        // Not aligned: O_DIRECT refuses it.
+        ring.write(1, 1, Sync::LinkedFdatasync);
+        ring.submit(2).unwrap();
+        let write = ring.ended().unwrap();
+        assert_eq!((write.slot, write.is_sync), (1, false));
+        assert_eq!(write.result.unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        let sync = ring.ended().unwrap();
+        assert!(sync.is_sync);
+        assert_eq!(sync.result.unwrap_err().raw_os_error(), Some(libc::ECANCELED));
+    }
 }

@@ -131,7 +131,10 @@ impl Sweep {
                 "bytes": cell.bytes,
                 "write_mb_per_s": median(&cell.write_mb_per_s),
                 "read_mb_per_s": median(&cell.read_mb_per_s),
-                "rounds": { "write_mb_per_s": cell.write_mb_per_s, "read_mb_per_s": cell.read_mb_per_s },
+                "rounds": {
+                    "write_mb_per_s": cell.write_mb_per_s,
+                    "read_mb_per_s": cell.read_mb_per_s,
+                },
             })
         };
         let (method, best) = self.synced.best();

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
@@ -36,11 +37,17 @@ struct Memory {
     logs: Arc<Mutex<Logs>>,
     fault: Fault,
     interrupt: Interrupt,
+    opened: AtomicU32,
 }
 
 impl Memory {
     fn new(fault: Fault, interrupt: &Interrupt) -> Memory {
-        Memory { logs: Arc::default(), fault, interrupt: interrupt.clone() }
+        Memory {
+            logs: Arc::default(),
+            fault,
+            interrupt: interrupt.clone(),
+            opened: AtomicU32::new(0),
+        }
     }
 }
 
@@ -56,6 +63,7 @@ impl Opener for Memory {
 
     fn open(&self, dir: &Path, _: u16, _: u32) -> Result<Open, EngineError> {
         std::fs::create_dir_all(dir)?;
+        self.opened.fetch_add(1, Ordering::Relaxed);
         let (logs, interrupt) = (Arc::clone(&self.logs), self.interrupt.clone());
         Ok(Open { logs, fault: self.fault, interrupt, dir: dir.to_owned() })
     }
@@ -182,7 +190,10 @@ fn run_in(name: &str, settings: &Settings, fault: Fault) -> Result<Outcome, RunE
     let interrupt = Interrupt::default();
     let memory = Memory::new(fault, &interrupt);
     let ran = run(&memory, settings, &place, &interrupt, &mut |_| {});
-    if ran.is_ok() && fault == Fault::None {
+    if let (Ok(outcome), Fault::None) = (&ran, fault) {
+        // Twice a round: what is polled must not come from the memory of the engine that appended.
+        let opened = memory.opened.load(Ordering::Relaxed);
+        assert_eq!(opened as usize, outcome.rounds.len() * 2);
         let left: Vec<_> = place
             .ceiling_dir()
             .unwrap()

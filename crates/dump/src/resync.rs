@@ -1,11 +1,11 @@
 //! Behind damage: where does the next batch begin that still verifies? Bounded work on any bytes.
 
 use corelog_format::{
-    BATCH_BYTES_MAX, BATCH_HEADER_LEN, BatchHeader, Expect, FormatErrorKind, Scan, Step,
+    BATCH_HEADER_LEN, BatchHeader, Expect, FormatErrorKind, Scan, SearchBudget, Step, next_header,
 };
 
 use crate::failure::Failure;
-use crate::source::{Source, first_nonzero};
+use crate::source::Source;
 
 const HEADER: u64 = BATCH_HEADER_LEN as u64;
 
@@ -29,24 +29,6 @@ pub(crate) enum Next {
     GaveUp(u64),
 }
 
-/// Work that searches in one file may spend on candidates that turn out to be none, in bytes.
-///
-/// Bytes that look like a header need not be one, and each costs up to a batch of checksums. In
-/// files as they happen the candidates are damaged batches, which do not overlap, so the file's
-/// length is enough; the factor of four and the constant leave room for chance. A file made to
-/// cost more ends the search, and that is said.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    left: u64,
-}
-
-impl Budget {
-    /// The budget of a file of `len` bytes.
-    pub(crate) fn of_file(len: u64) -> Budget {
-        Budget { left: len.saturating_mul(4).saturating_add(BATCH_BYTES_MAX) }
-    }
-}
-
 /// Looks for the first batch at or after `from` that verifies and goes on from `anchor` (any that
 /// verifies, where nothing came before).
 ///
@@ -57,7 +39,7 @@ pub(crate) fn find(
     source: &mut Source,
     from: u64,
     anchor: Option<Anchor>,
-    budget: &mut Budget,
+    budget: &mut SearchBudget,
 ) -> Result<Next, Failure> {
     if verifies(source, from, anchor, budget)?.is_some() {
         return Ok(Next::At(from));
@@ -72,7 +54,7 @@ pub(crate) fn find(
             return Ok(Next::None);
         }
         let window = source.window(at, HEADER)?;
-        let Some(candidate) = candidate(window) else {
+        let Some(candidate) = next_header(window) else {
             at += window.len() as u64 - (HEADER - 1);
             continue;
         };
@@ -81,7 +63,7 @@ pub(crate) fn find(
             return Ok(Next::At(at));
         }
         at += 1;
-        if budget.left == 0 {
+        if budget.is_used_up() {
             return Ok(Next::GaveUp(at));
         }
     }
@@ -93,7 +75,7 @@ fn behind_damaged(
     source: &mut Source,
     from: u64,
     anchor: Option<Anchor>,
-    budget: &mut Budget,
+    budget: &mut SearchBudget,
 ) -> Result<Option<u64>, Failure> {
     let Ok(damaged) = BatchHeader::parse(source.window(from, HEADER)?) else {
         return Ok(None);
@@ -113,7 +95,7 @@ fn verifies(
     source: &mut Source,
     at: u64,
     anchor: Option<Anchor>,
-    budget: &mut Budget,
+    budget: &mut SearchBudget,
 ) -> Result<Option<BatchHeader>, Failure> {
     let Ok(header) = BatchHeader::parse(source.window(at, HEADER)?) else {
         return Ok(None);
@@ -142,27 +124,6 @@ fn verifies(
         }
         _ => header.batch_length,
     };
-    let cost = looked_at.max(source.bytes_read() - read_before).max(HEADER);
-    budget.left = budget.left.saturating_sub(cost);
+    budget.charge(looked_at.max(source.bytes_read() - read_before));
     Ok(None)
-}
-
-/// The first position in `window` at which a whole batch header could stand.
-fn candidate(window: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    while let Some(header) = window.get(at..at + BATCH_HEADER_LEN) {
-        if BatchHeader::parse(header).is_ok() {
-            return Some(at);
-        }
-        // No header is all zeros. In a run of them the next one that is not ends where the run
-        // does, so a gibibyte of zeros costs one pass, not 256.
-        at += match header[0] == 0 && first_nonzero(header).is_none() {
-            false => 1,
-            true => match first_nonzero(&window[at + BATCH_HEADER_LEN..]) {
-                Some(zeros) => zeros + 1,
-                None => return None,
-            },
-        };
-    }
-    None
 }

@@ -3,11 +3,11 @@
 
 use corelog_format::{
     BATCH_HEADER_LEN, Batch, BatchHeader, Expect, Findings, FormatError, FormatErrorKind, Scan,
-    Step,
+    SearchBudget, Step,
 };
 
 use crate::failure::Failure;
-use crate::resync::{self, Anchor, Budget, Next};
+use crate::resync::{self, Anchor, Next};
 use crate::source::Source;
 
 /// What is known about a segment before its first byte is read.
@@ -81,13 +81,13 @@ pub(crate) struct Walked {
 }
 
 /// Walks a whole segment. Memory: one window, at most a batch; time: linear in the file (see
-/// [`Budget`] for what hostile bytes can add).
+/// [`SearchBudget`] for what hostile bytes can add).
 pub(crate) fn walk(
     source: &mut Source,
     known: Known,
     on: &mut dyn FnMut(Event<'_>) -> Result<Flow, Failure>,
 ) -> Result<Walked, Failure> {
-    let mut budget = Budget::of_file(source.len());
+    let mut budget = SearchBudget::of_file(source.len());
     let mut place = Place::first(known);
     let mut resumed_at = None;
     loop {

@@ -29,6 +29,7 @@ pub mod checksum;
 mod index;
 pub mod layout;
 mod names;
+mod resync;
 mod scan;
 
 // Our own records.
@@ -57,6 +58,7 @@ pub use batch::{
 };
 pub use index::{INDEX_ENTRY_LEN, IndexEntry};
 pub use names::{FileKind, index_file_name, parse_file_name, segment_file_name};
+pub use resync::{SearchBudget, next_header};
 pub use scan::{Expect, Findings, Scan, Step, scan};
 
 pub use clock_record::ClockRecord;

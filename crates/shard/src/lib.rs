@@ -14,6 +14,40 @@
 //! becomes a [`Shard`], which runs until it is closed. [`Client`]s append and poll from any thread,
 //! [`ShardContext`]s from the shards themselves.
 //!
+//! One shard on the simulated platform, used from the same thread:
+//!
+//! ```
+//! use corelog_format::{BatchBuilder, Message};
+//! use corelog_io::{Platform, Spawn, sim};
+//! use corelog_shard::{ClientLimits, CopyOut, PartitionId, Shard, ShardLimits, Shards};
+//! use corelog_storage::{Ack, From, LogConfig, Place, PollQuery, SharedLimits};
+//!
+//! sim::run(1, |platform| async move {
+//!     let (shards, seats) = Shards::new(1, &ShardLimits::default());
+//!     for seat in seats {
+//!         let shard = Shard::new(seat, platform.clone(), CopyOut, SharedLimits::default());
+//!         platform.spawn().spawn(shard.run());
+//!     }
+//!     let partition = PartitionId::new(0, 0, 0);
+//!     let (root, dir) = ("/".into(), "/0".into());
+//!     let place = Place { root, dir, partition_id: 0, incarnation: 1 };
+//!     shards.open(partition, place, LogConfig::default()).await.unwrap();
+//!
+//!     let mut batch = BatchBuilder::new();
+//!     batch.push(Message::new(b"hello").id(1)).unwrap();
+//!     let client = shards.client(&ClientLimits::default());
+//!     let bytes = batch.finish().unwrap().into();
+//!     let appended = client.append(partition, bytes, Ack::Durable).await.unwrap();
+//!     assert_eq!(appended.base_offset, 0);
+//!
+//!     let query = PollQuery { from: From::First, max_messages: 10, max_bytes: 1 << 20 };
+//!     let records = client.poll(partition, query).await.unwrap();
+//!     let first = records.batches().next().unwrap().unwrap();
+//!     assert_eq!(first.open().unwrap().frames().next().unwrap().payload(), b"hello");
+//!     shards.close_all(0).await.unwrap();
+//! });
+//! ```
+//!
 //! A shard never blocks. Nothing here knows a runtime: disk, clock and tasks come through the
 //! traits of `corelog-io`, real or simulated, and buffers leave their shard through [`Lend`].
 #![forbid(unsafe_code)]

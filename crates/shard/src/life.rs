@@ -149,12 +149,9 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
         }
     }
 
-    /// The end: what came in before is served, then everything is closed. Who comes too late is
+    /// The end: what came in before was served, now everything is closed. Who comes too late is
     /// answered by the drop of the shard.
     pub(crate) async fn end(self: &Rc<Self>) {
-        while self.drain() {
-            self.yield_now().await;
-        }
         // Openings, polls and flushes first: an opening that ends later would stay open.
         self.tasks.idle().await;
         let report = self.close_everything().await;

@@ -70,14 +70,9 @@ impl<T> Receiver<T> {
         self.queue.try_recv().ok()
     }
 
-    /// Wakes the task that awaits [`Receiver::ready_or`], as a push would.
-    pub(crate) fn nudge(&self) {
-        self.sleep.notify();
-    }
-
-    /// Ends when a message waits or `done` says true; whoever makes it true calls
-    /// [`Receiver::nudge`]. One task at a time may await this: the mailbox has one waker.
-    /// Cancel-safe.
+    /// Ends when a message waits or `done` says true. Only pushes wake: `done` may become true only
+    /// by a message that someone else on this thread popped. One task at a time may await this: the
+    /// mailbox has one waker. Cancel-safe.
     pub(crate) async fn ready_or(&self, done: impl Fn() -> bool) {
         let Receiver { queue, sleep } = self;
         poll_fn(|cx| {

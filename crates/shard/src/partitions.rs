@@ -20,6 +20,14 @@ enum Entry<P: Platform> {
     Failed(FailureReason),
 }
 
+/// Where a partition's request goes. Refusals are answered by the caller, outside of every borrow.
+pub(crate) enum Routed<P: Platform> {
+    To(Open<P>, Ask),
+    Refused(Ask, Unavailable),
+    /// It waits for the end of the opening.
+    Later,
+}
+
 pub(crate) struct Partitions<P: Platform> {
     entries: HashMap<PartitionId, Entry<P>>,
 }
@@ -29,20 +37,19 @@ impl<P: Platform> Partitions<P> {
         Partitions { entries: HashMap::new() }
     }
 
-    /// The open partition and what it is asked. `None` where the answer comes later, after the
-    /// opening, or was given: the partition is unknown or failed.
-    pub(crate) fn route(&mut self, id: PartitionId, ask: Ask) -> Option<(Open<P>, Ask)> {
-        let why = match self.entries.get_mut(&id) {
-            Some(Entry::Open(partition)) => return Some((partition.clone(), ask)),
+    /// Where `ask` goes.
+    pub(crate) fn route(&mut self, id: PartitionId, ask: Ask) -> Routed<P> {
+        match self.entries.get_mut(&id) {
+            Some(Entry::Open(partition)) => Routed::To(partition.clone(), ask),
             Some(Entry::Opening(waiting)) => {
                 waiting.push(ask);
-                return None;
+                Routed::Later
             }
-            Some(Entry::Failed(reason)) => Unavailable::PartitionFailed(failure(id, reason)),
-            Some(Entry::Closing) | None => Unavailable::UnknownPartition(id),
-        };
-        ask.refuse(why);
-        None
+            Some(Entry::Failed(reason)) => {
+                Routed::Refused(ask, Unavailable::PartitionFailed(failure(id, reason)))
+            }
+            Some(Entry::Closing) | None => Routed::Refused(ask, Unavailable::UnknownPartition(id)),
+        }
     }
 
     /// Reserves the id for an opening. Unknown ids and failed partitions may be opened.

@@ -14,7 +14,7 @@ use corelog_io::{Disk, Platform, Spawn};
 use corelog_storage::{LogConfig, OpenReport, Place, PollQuery, Shared, SharedLimits};
 
 use crate::context::ShardContext;
-use crate::partitions::{Open, Partitions};
+use crate::partitions::{Open, Partitions, Routed};
 use crate::records::{Lend, Records};
 use crate::reply::Reply;
 use crate::request::{Ask, Opening, Request};
@@ -95,7 +95,8 @@ impl<P: Platform, L: Lend<BytesOf<P>>> Shard<P, L> {
         let _mark = ShardThread::enter();
         let state = &self.state;
         while !state.is_ending() {
-            // A task on this shard that looks into the mailbox may meet the end before this loop.
+            // A task that looks into the mailbox may have met the end: its push woke this loop, which
+            // finds the mailbox empty.
             state.seat.inbox.ready_or(|| state.is_ending()).await;
             state.drain();
             // Under load the mailbox is never empty: others get their turn between two runs.
@@ -199,7 +200,6 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
                 self.seat.handle.stop_intake();
                 // Two that crossed: the later one is dropped, which answers `Closed`.
                 self.end.borrow_mut().get_or_insert(reply);
-                self.seat.inbox.nudge();
             }
         }
     }
@@ -207,7 +207,14 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
     /// Hands what a partition is asked to it, if it is open.
     pub(crate) fn ask(self: &Rc<Self>, id: PartitionId, ask: Ask) {
         let routed = self.partitions.borrow_mut().route(id, ask);
-        let Some((partition, ask)) = routed else { return };
+        let (partition, ask) = match routed {
+            Routed::To(partition, ask) => (partition, ask),
+            Routed::Refused(ask, why) => {
+                ask.refuse(why);
+                return;
+            }
+            Routed::Later => return,
+        };
         let done = match ask {
             // A panic drops the reply, which answers `Closed`: stored or not, who knows.
             Ask::Append { batch, ack, reply } => contained(|| partition.append(batch, ack, reply)),

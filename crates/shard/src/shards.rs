@@ -111,8 +111,8 @@ impl Shards {
         handle.call(&handle.stats, None, &ByMailbox, |reply| Request::Stats { reply })
     }
 
-    /// Closes shard `index`: it serves what its mailbox holds, takes nothing more, closes every
-    /// partition and ends. The call answers when all of that is done.
+    /// Closes shard `index`: it serves what came in before this call, takes nothing more, closes
+    /// every partition and ends. The call answers when all of that is done.
     ///
     /// # Panics
     /// When there is no such shard.

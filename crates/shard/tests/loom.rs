@@ -114,44 +114,57 @@ fn at_most_one_sender_wakes_a_sleep() {
     });
 }
 
-/// Two threads take and give back; no slot is ever held by both, and none is lost.
+/// The free stack over plain slots, each with a flag that says who must not take it.
+struct Slots {
+    stack: free::FreeStack,
+    links: Vec<AtomicU32>,
+    held: Vec<AtomicBool>,
+}
+
+impl Slots {
+    fn new(count: u32) -> Self {
+        let slots = Slots {
+            stack: free::FreeStack::new(),
+            links: (0..count).map(|_| AtomicU32::new(0)).collect(),
+            held: (0..count).map(|_| AtomicBool::new(false)).collect(),
+        };
+        (0..count).for_each(|slot| slots.stack.push(slot, |n| &slots.links[n as usize]));
+        slots
+    }
+
+    fn take(&self) -> Option<u32> {
+        let slot = self.stack.pop(|n| &self.links[n as usize])?;
+        let held = self.held[slot as usize].swap(true, Ordering::Relaxed);
+        assert!(!held, "slot {slot} has two holders");
+        Some(slot)
+    }
+
+    fn give(&self, slot: u32) {
+        self.held[slot as usize].store(false, Ordering::Relaxed);
+        self.stack.push(slot, |n| &self.links[n as usize]);
+    }
+}
+
+/// Threads take and give back; no slot is ever held by two, and none is lost. One takes two and
+/// gives the first back while it holds the second: a taker that saw the first on top before all
+/// that must not put the second on top.
 #[test]
 fn a_slot_has_one_holder() {
-    loom::model(|| {
-        const SLOTS: usize = 2;
-        struct Slots {
-            stack: free::FreeStack,
-            links: Vec<AtomicU32>,
-            held: Vec<AtomicBool>,
-        }
-        impl Slots {
-            fn turn(&self) {
-                let Some(slot) = self.stack.pop(|n| &self.links[n as usize]) else { return };
-                let held = &self.held[slot as usize];
-                assert!(!held.swap(true, Ordering::Relaxed), "slot {slot} has two holders");
-                held.store(false, Ordering::Relaxed);
-                self.stack.push(slot, |n| &self.links[n as usize]);
-            }
-        }
-        let slots = loom::sync::Arc::new(Slots {
-            stack: free::FreeStack::new(),
-            links: (0..SLOTS).map(|_| AtomicU32::new(0)).collect(),
-            held: (0..SLOTS).map(|_| AtomicBool::new(false)).collect(),
-        });
-        for n in 0..SLOTS as u32 {
-            slots.stack.push(n, |n| &slots.links[n as usize]);
-        }
+    const SLOTS: u32 = 2;
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let slots = loom::sync::Arc::new(Slots::new(SLOTS));
         let other = loom::sync::Arc::clone(&slots);
         let thread = loom::thread::spawn(move || {
-            other.turn();
-            other.turn();
+            let (first, second) = (other.take(), other.take());
+            first.into_iter().for_each(|slot| other.give(slot));
+            second.into_iter().for_each(|slot| other.give(slot));
         });
-        slots.turn();
+        let (first, second) = (slots.take(), slots.take());
+        first.into_iter().chain(second).for_each(|slot| slots.give(slot));
         thread.join().unwrap();
-        let mut left = 0;
-        while slots.stack.pop(|n| &slots.links[n as usize]).is_some() {
-            left += 1;
-        }
-        assert_eq!(left, SLOTS, "a slot was lost");
+        let left = std::iter::from_fn(|| slots.take()).count();
+        assert_eq!(left, SLOTS as usize, "a slot was lost");
     });
 }

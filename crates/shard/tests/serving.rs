@@ -4,6 +4,8 @@ mod common;
 
 use common::*;
 
+use std::time::Duration;
+
 use corelog_io::sim::{Fault, Sim, errno};
 use corelog_io::{Clock, IoOp, Platform, Spawn};
 use corelog_shard::{
@@ -201,6 +203,57 @@ fn closing_a_shard_flushes_and_answers_everything() {
             close(&shards).await;
         });
     }
+}
+
+/// What is on its way when the shard ends is waited for: an opening that came later than the list
+/// of what to close would stay open for ever.
+#[test]
+fn an_opening_in_flight_is_closed_with_the_shard() {
+    for seed in 0..10 {
+        let sim = Sim::new(seed);
+        sim.run(async {
+            let limits = ShardLimits { openings: 2, ..ShardLimits::default() };
+            let shards = running(&sim, 1, &limits);
+            let calls = [0, 1, 2, 3].map(|n| shards.open(id(n), place(id(n)), config()));
+            let client = shards.client(&ClientLimits::default());
+            let waiting = client.append(id(3), batch([1]), Ack::Appended);
+            let report = shards.close_all(0).await.unwrap();
+            assert_eq!((report.closed, report.failed.len()), (4, 0), "seed {seed}");
+            for call in calls {
+                assert!(call.await.unwrap().created);
+            }
+            assert_eq!(waiting.await.unwrap().base_offset, 0);
+            let shards = opened(&sim, 1, 4).await;
+            let client = shards.client(&ClientLimits::default());
+            assert_eq!(numbers(&client.poll(id(3), from(0)).await.unwrap()), [1]);
+        });
+    }
+}
+
+/// Each opening needs memory and descriptors: ten thousand partitions are not opened at once.
+#[test]
+fn openings_run_a_few_at_a_time() {
+    let sim = Sim::new(9);
+    sim.run(async {
+        let limits = ShardLimits { openings: 2, ..ShardLimits::default() };
+        let begun = || (0..6).filter(|n| sim.disk().exists(place(id(*n)).dir)).count();
+        let slow = Fault::delay(Duration::from_secs(1)).of(IoOp::Open).for_ever();
+        sim.disk().inject(slow);
+        let shards = running(&sim, 1, &limits);
+        let calls = [0, 1, 2].map(|n| shards.open(id(n), place(id(n)), config()));
+        sim.clock().sleep(Duration::from_millis(500)).await;
+        assert_eq!(begun(), 2);
+        for call in calls {
+            call.await.unwrap();
+        }
+        let (_others, seats) = Shards::new(1, &limits);
+        let other = shard(seats.into_iter().next().unwrap(), &sim);
+        sim.platform().spawn().spawn(async move {
+            other.open_all((3..6).map(|n| (id(n), place(id(n)), config())).collect()).await;
+        });
+        sim.clock().sleep(Duration::from_millis(500)).await;
+        assert_eq!(begun(), 5);
+    });
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! read instead and the index rebuilt.
 
 use corelog_format::{INDEX_ENTRY_LEN, IndexEntry};
-use corelog_io::{BLOCK, Buf, Disk, File, IoError, align_down, align_up};
+use corelog_io::{BLOCK, Buf, File, IoError, align_down, align_up};
 
 /// Entries of one segment in memory, ascending in offset, time and position.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,14 +86,14 @@ impl SparseIndex {
 
     /// Blocks that bring an index file up to date: position and bytes, the last block zero-padded.
     /// `None` where nothing is unsaved, or no buffer is free (then it is done later).
-    fn unsaved<D: Disk>(&self, disk: &D) -> Option<(u64, D::Bytes)> {
+    fn unsaved<B: Buf>(&self, alloc: impl FnOnce(usize) -> Option<B>) -> Option<(u64, B::Bytes)> {
         if !self.is_unsaved() {
             return None;
         }
         let start = align_down((self.saved * INDEX_ENTRY_LEN) as u64) as usize;
         let end = self.entries.len() * INDEX_ENTRY_LEN;
         let len = align_up((end - start) as u64) as usize;
-        let mut buf = disk.alloc(len)?;
+        let mut buf = alloc(len)?;
         let first = start / INDEX_ENTRY_LEN;
         let bytes = buf.as_mut();
         bytes.fill(0);
@@ -109,8 +109,11 @@ impl SparseIndex {
     }
 
     /// The write that brings the file up to date; remember its end with [`SparseIndex::mark_saved`].
-    pub(crate) fn save<D: Disk>(&self, disk: &D) -> Option<IndexWrite<D::Bytes>> {
-        let (at, bytes) = self.unsaved(disk)?;
+    pub(crate) fn save<B: Buf>(
+        &self,
+        alloc: impl FnOnce(usize) -> Option<B>,
+    ) -> Option<IndexWrite<B::Bytes>> {
+        let (at, bytes) = self.unsaved(alloc)?;
         Some(IndexWrite { at, bytes, entries: self.entries.len() })
     }
 

@@ -5,7 +5,9 @@
 use std::path::{Path, PathBuf};
 
 use corelog_format::{Manifest, ManifestError, Mark, SLOT_LEN, Slot};
-use corelog_io::{Buf, Disk, File, IoError, IoOp, Open};
+use corelog_io::{Buf, Disk, File, IoError, Open, Platform};
+
+use crate::Shared;
 
 /// Name of the manifest in a partition's directory: slot A at byte 0, slot B at 4096.
 pub const MANIFEST_FILE: &str = "manifest";
@@ -72,7 +74,12 @@ impl Marker {
     /// Stores the manifest with a new mark, durably, in the slot that does not hold the last one.
     /// Creates the file where it is missing (the caller syncs the directory). After an error the
     /// stored mark lags, which is always allowed.
-    pub(crate) async fn store<D: Disk>(&mut self, disk: &D, mark: Mark) -> Result<(), IoError> {
+    pub(crate) async fn store<P: Platform>(
+        &mut self,
+        shared: &Shared<P>,
+        mark: Mark,
+    ) -> Result<(), IoError> {
+        let disk = shared.platform().disk();
         let how = Open { write: true, dsync: true, ..Open::default() };
         let file = match disk.open(&self.path, how).await {
             Err(error) if error.is_not_found() => {
@@ -85,10 +92,7 @@ impl Marker {
             opened => opened?,
         };
         let manifest = Manifest { sequence: self.manifest.sequence + 1, mark, ..self.manifest };
-        let Some(mut buf) = disk.alloc(SLOT_LEN) else {
-            let busy = std::io::ErrorKind::WouldBlock.into();
-            return Err(IoError::new(IoOp::Write, &self.path, busy));
-        };
+        let mut buf = shared.alloc_soon(SLOT_LEN, &self.path).await?;
         buf.as_mut().copy_from_slice(&manifest.encode());
         let at = match self.next {
             Slot::A => 0,

@@ -8,45 +8,78 @@ use corelog_format::Mark;
 use corelog_io::{Clock, Disk, File, IoError, Open, Platform, Spawn};
 
 use crate::Answer;
-use crate::index::SparseIndex;
+use crate::index::{IndexWrite, SparseIndex};
 use crate::marker::Marker;
-use crate::partition::Inner;
+use crate::partition::{BytesOf, Inner};
 use crate::segments::index_path;
 use crate::signal::Signal;
 
 const LAG_BYTES_MAX: u64 = 64 << 20;
 const LAG_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// The marker, and whether someone is storing it or about to.
+/// The marker, and whether someone is storing it or about to. Whoever has the marker may also write
+/// index files: so no two tasks write one.
 pub(crate) struct Marks {
-    /// `None` while a task stores it.
-    marker: RefCell<Option<Marker>>,
+    marker: RefCell<Held>,
     back: Rc<Signal>,
     stored: Cell<Mark>,
+    /// A task waits for its time to store the mark.
     timer: Cell<bool>,
+    /// A task stores the mark as soon as it gets the marker.
+    hurry: Cell<bool>,
+    /// The last attempt failed: the next one waits for its time.
+    failed: Cell<bool>,
+}
+
+enum Held {
+    Here(Marker),
+    /// A task stores it.
+    Out,
+    /// The partition is closed: nothing more is stored.
+    Ended,
 }
 
 impl Marks {
     pub(crate) fn new(marker: Marker) -> Self {
-        let stored = Cell::new(marker.mark());
-        let (marker, back, timer) = (RefCell::new(Some(marker)), Rc::default(), Cell::new(false));
-        Marks { marker, back, stored, timer }
+        Marks {
+            stored: Cell::new(marker.mark()),
+            marker: RefCell::new(Held::Here(marker)),
+            back: Rc::default(),
+            timer: Cell::default(),
+            hurry: Cell::default(),
+            failed: Cell::default(),
+        }
     }
 
-    /// Takes the marker, waiting for whoever has it.
-    async fn take(&self) -> Marker {
+    /// Takes the marker, waiting for whoever has it; `None` after the end.
+    async fn take(&self) -> Option<Marker> {
         loop {
             let back = self.back.wait();
-            if let Some(marker) = self.marker.borrow_mut().take() {
-                return marker;
+            let held = self.marker.replace(Held::Out);
+            match held {
+                Held::Here(marker) => return Some(marker),
+                Held::Out => back.await,
+                Held::Ended => {
+                    self.marker.replace(Held::Ended);
+                    return None;
+                }
             }
-            back.await;
         }
     }
 
     fn put(&self, marker: Marker) {
         self.stored.set(marker.mark());
-        *self.marker.borrow_mut() = Some(marker);
+        self.marker.replace(Held::Here(marker));
+        self.back.raise();
+    }
+
+    /// Whether a task is about to store the mark, at once or in its time: one of each is enough.
+    fn awaited(&self, now: bool) -> &Cell<bool> {
+        if now { &self.hurry } else { &self.timer }
+    }
+
+    fn end(&self) {
+        self.marker.replace(Held::Ended);
         self.back.raise();
     }
 }
@@ -54,55 +87,103 @@ impl Marks {
 /// `durable` has moved: see that the mark follows.
 pub(crate) fn durable_moved<P: Platform, A: Answer>(inner: &Rc<Inner<P, A>>) {
     let durable = inner.appender.borrow().durable();
-    let stored = inner.marks.stored.get();
+    let marks = &inner.marks;
+    let stored = marks.stored.get();
     let far = durable.segment != stored.segment
         || durable.position.saturating_sub(stored.position) >= LAG_BYTES_MAX;
-    if inner.marks.timer.replace(true) && !far {
+    let now = far && !marks.failed.get();
+    if marks.awaited(now).replace(true) {
         return;
     }
-    let wait = if far { Duration::ZERO } else { LAG_TIME_MAX };
+    let wait = if now { Duration::ZERO } else { LAG_TIME_MAX };
     let sleep = inner.shared.platform().clock().sleep(wait);
     let inner = Rc::clone(inner);
     let spawn = inner.shared.platform().spawn().clone();
     spawn.spawn(async move {
         sleep.await;
-        inner.marks.timer.set(false);
+        let marker = inner.marks.take().await;
+        inner.marks.awaited(now).set(false);
         let durable = inner.appender.borrow().durable();
-        if !inner.appender.borrow().is_closed() {
+        if let Some(marker) = marker {
             // The mark lags until the next sync tries again: that is always allowed.
-            let _ = store(&inner, durable).await;
+            let _ = store(&inner, marker, durable, false).await;
         }
     });
 }
 
-/// Stores the mark, and the active index beside it. Marks never go back: an older one is skipped.
-pub(crate) async fn store<P: Platform, A: Answer>(
+/// The segment before the active one is sealed: stores its index, and the mark.
+pub(crate) async fn rolled<P: Platform, A: Answer>(
     inner: &Rc<Inner<P, A>>,
-    mark: Mark,
+    sealed: u64,
+    index: &SparseIndex,
+) {
+    let Some(marker) = inner.marks.take().await else { return };
+    if let Some(write) = index.save(|len| inner.shared.alloc(len)) {
+        // A hint: where it cannot be stored it is rebuilt from the log.
+        let _ = write_index(inner, sealed, write, true).await;
+    }
+    let mark = inner.appender.borrow().durable();
+    // The mark lags until the next sync tries again: that is always allowed.
+    let _ = store(inner, marker, mark, false).await;
+}
+
+/// The partition closes: stores index and mark at `end`, where there is one, and nothing after.
+pub(crate) async fn close<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    end: Option<Mark>,
 ) -> Result<(), IoError> {
-    let mut marker = inner.marks.take().await;
-    let disk = inner.shared.platform().disk();
-    let active = inner.segments.borrow().active();
+    let Some(marker) = inner.marks.take().await else { return Ok(()) };
+    let result = match end {
+        Some(end) => store(inner, marker, end, true).await,
+        None => Ok(()),
+    };
+    inner.marks.end();
+    result
+}
+
+/// Stores the mark, and the active index beside it. Marks never go back: an older one is skipped.
+async fn store<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    mut marker: Marker,
+    mark: Mark,
+    durable: bool,
+) -> Result<(), IoError> {
     // The index is a hint: if it cannot be stored now, it is stored or rebuilt later.
-    let _ = save_index(disk, &inner.place.dir, active, &inner.index, false).await;
+    let _ = save_index(inner, durable).await;
     let before = marker.mark();
     let ahead = (mark.next_offset, mark.segment, mark.position)
         > (before.next_offset, before.segment, before.position);
-    let result = if ahead { marker.store(disk, mark).await } else { Ok(()) };
+    let result = if ahead { marker.store(&inner.shared, mark).await } else { Ok(()) };
+    inner.marks.failed.set(result.is_err());
     inner.marks.put(marker);
     result
 }
 
-/// Brings the index file of `segment` up to date.
-pub(crate) async fn save_index<D: Disk>(
-    disk: &D,
-    dir: &std::path::Path,
-    segment: u64,
-    index: &RefCell<SparseIndex>,
+/// Brings the index file of the active segment up to date.
+async fn save_index<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
     durable: bool,
 ) -> Result<(), IoError> {
-    let Some(write) = index.borrow().save(disk) else { return Ok(()) };
-    let path = index_path(dir, segment);
+    let active = inner.segments.borrow().active();
+    let write = inner.index.borrow().save(|len| inner.shared.alloc(len));
+    let Some(write) = write else { return Ok(()) };
+    let entries = write_index(inner, active, write, durable).await?;
+    // A roll may have put the next segment's index in its place.
+    if inner.segments.borrow().active() == active {
+        inner.index.borrow_mut().mark_saved(entries);
+    }
+    Ok(())
+}
+
+/// Writes what is new to the index file of `segment`; says how many entries it has then.
+async fn write_index<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    segment: u64,
+    write: IndexWrite<BytesOf<P>>,
+    durable: bool,
+) -> Result<usize, IoError> {
+    let disk = inner.shared.platform().disk();
+    let path = index_path(&inner.place.dir, segment);
     let how = Open { write: true, ..Open::default() };
     let file = match disk.open(&path, how).await {
         Err(error) if error.is_not_found() => {
@@ -115,6 +196,5 @@ pub(crate) async fn save_index<D: Disk>(
         file.sync().await?;
     }
     file.close().await?;
-    index.borrow_mut().mark_saved(entries);
-    Ok(())
+    Ok(entries)
 }

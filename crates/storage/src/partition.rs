@@ -372,11 +372,14 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         Counters::add(&self.counters.syncs, 1);
         match file.sync().await {
             Ok(()) => {
-                self.appender.borrow_mut().synced(mark);
+                self.appender.borrow_mut().synced(Some(mark));
                 crate::marks::durable_moved(self);
             }
             // A failed sync may have dropped what it was to keep: it is never tried again.
-            Err(error) => self.poison(error),
+            Err(error) => {
+                self.appender.borrow_mut().synced(None);
+                self.poison(error);
+            }
         }
         self.pump();
     }
@@ -384,13 +387,17 @@ impl<P: Platform, A: Answer> Inner<P, A> {
     async fn allocate(self: &Rc<Self>, to: u64) {
         let Some(file) = self.active_file() else { return };
         let from = align_up(self.appender.borrow().reserved());
-        match file.allocate(to).await {
-            Ok(()) => match self.write_zeros(&file, from, to).await {
-                Ok(()) => self.appender.borrow_mut().allocated(to),
-                Err(error) => self.poison(error),
-            },
-            Err(error) if error.is_full() => self.appender.borrow_mut().full(to, error),
-            Err(error) => self.poison(error),
+        let fault = match file.allocate(to).await {
+            Ok(()) => self.write_zeros(&file, from, to).await.err(),
+            Err(error) if error.is_full() => {
+                self.appender.borrow_mut().full(to, error);
+                return self.pump();
+            }
+            Err(error) => Some(error),
+        };
+        self.appender.borrow_mut().allocated(fault.is_none().then_some(to));
+        if let Some(error) = fault {
+            self.poison(error);
         }
         self.pump();
     }
@@ -401,12 +408,11 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         if !self.config.enforce_fsync {
             return Ok(());
         }
-        let disk = self.shared.platform().disk();
         let mut at = from;
         while at < to {
             let len = (to - at).min(ZERO_BYTES as u64) as usize;
             // Without a buffer the blocks stay unwritten: slower, not wrong.
-            let Some(mut buf) = disk.alloc(len) else { break };
+            let Some(mut buf) = self.shared.alloc(len) else { break };
             buf.as_mut().fill(0);
             file.write_at(buf.freeze(len), at).await?;
             Counters::add(&self.counters.zeroed_bytes, len as u64);

@@ -2,48 +2,52 @@
 //!
 //! Order of a roll, and why: all writes have landed; the file is cut to its exact length and
 //! synced, so that nothing in the next segment can become durable before everything in this one;
-//! the index is stored (a hint, its failure is no fault); the next file is created and its
-//! directory synced, so that the first durable answer in it is not lost with its name; the mark
-//! moves. A crash between any two leaves what recovery expects: a complete segment, and perhaps an
+//! the next file is created and its directory synced, so that the first durable answer in it is not
+//! lost with its name; appends go on; the index is stored (a hint, its failure is no fault); the
+//! mark moves. A crash between any two leaves what recovery expects: a complete segment, and perhaps an
 //! empty one behind it.
 
-use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
 use corelog_format::Mark;
 use corelog_io::{Disk, File, IoError, Open, Platform};
 
+use crate::index::SparseIndex;
 use crate::partition::{Counters, FileOf, Inner};
 use crate::segments::log_path;
 use crate::{Answer, CloseError, LogConfig};
 
-/// Seals the active segment and begins the next.
+/// Seals the active segment and begins the next. Appends go on as soon as it has begun; a close
+/// waits until index and mark are stored, too.
 pub(crate) async fn seal<P: Platform, A: Answer>(inner: &Rc<Inner<P, A>>) {
     let end = inner.appender.borrow().appended();
+    if let Some(index) = seal_and_begin(inner, end).await {
+        inner.pump();
+        crate::marks::rolled(inner, end.segment, &index).await;
+    }
+    inner.appender.borrow_mut().seal_ended();
+    inner.pump();
+}
+
+/// The index of the segment that was sealed, where the next one has begun.
+async fn seal_and_begin<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    end: Mark,
+) -> Option<Rc<SparseIndex>> {
     if let Err(error) = finish_file(inner, end).await {
         inner.poison(error);
-        return inner.pump();
+        return None;
     }
     inner.appender.borrow_mut().sealed(end);
-    let (disk, dir) = (inner.shared.platform().disk(), &inner.place.dir);
-    // A hint: where it cannot be stored it is rebuilt from the log.
-    let _ = crate::marks::save_index(disk, dir, end.segment, &inner.index, true).await;
-    let file = match create(disk, dir, end.next_offset, &inner.config).await {
-        Ok(file) => file,
-        Err(Create::NotNow(error)) => {
-            inner.appender.borrow_mut().roll_failed(error);
-            return inner.pump();
-        }
-        Err(Create::Fault(error)) => {
-            inner.poison(error);
-            return inner.pump();
-        }
-    };
-    begin(inner, end, file);
-    let mark = inner.appender.borrow().durable();
-    let _ = crate::marks::store(inner, mark).await;
     inner.pump();
+    let disk = inner.shared.platform().disk();
+    match create(disk, &inner.place.dir, end.next_offset, &inner.config).await {
+        Ok(file) => return Some(begin(inner, end, file)),
+        Err(Create::NotNow(error)) => inner.appender.borrow_mut().roll_failed(error),
+        Err(Create::Fault(error)) => inner.poison(error),
+    }
+    None
 }
 
 /// Cuts the active file to its logical end and makes all of it durable.
@@ -58,18 +62,23 @@ async fn finish_file<P: Platform, A: Answer>(
 }
 
 /// The next segment takes over; its file is empty and its name durable.
-fn begin<P: Platform, A: Answer>(inner: &Rc<Inner<P, A>>, sealed: Mark, file: FileOf<P>) {
+fn begin<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    sealed: Mark,
+    file: FileOf<P>,
+) -> Rc<SparseIndex> {
     let mark = Mark { segment: sealed.next_offset, position: 0, ..sealed };
-    let index = inner.index.take();
+    let index = Rc::new(inner.index.take());
     {
         let mut segments = inner.segments.borrow_mut();
         segments.push(mark.segment);
         let limit = inner.shared.limits().loaded_indexes;
-        segments.keep_index(sealed.segment, Rc::new(index), limit);
+        segments.keep_index(sealed.segment, Rc::clone(&index), limit);
     }
     inner.memory.borrow_mut().start_segment();
     *inner.file.borrow_mut() = Some(Rc::new(file));
     inner.appender.borrow_mut().rolled(mark, 0);
+    index
 }
 
 /// Why the next segment's file is not there.
@@ -112,7 +121,11 @@ pub(crate) async fn close<P: Platform, A: Answer>(
 ) -> Result<(), CloseError> {
     let fault = inner.appender.borrow().fault().cloned();
     let result = match fault {
-        Some(fault) => Err(CloseError::Poisoned(fault)),
+        Some(fault) => {
+            // Whoever stores the mark does so before the next life does.
+            crate::marks::close(inner, None).await?;
+            Err(CloseError::Poisoned(fault))
+        }
         None => close_in_order(inner).await,
     };
     let file = inner.file.borrow_mut().take();
@@ -129,12 +142,12 @@ pub(crate) async fn close<P: Platform, A: Answer>(
 
 async fn close_in_order<P: Platform, A: Answer>(inner: &Rc<Inner<P, A>>) -> Result<(), CloseError> {
     let end = inner.appender.borrow().appended();
-    finish_file(inner, end).await?;
+    if let Err(error) = finish_file(inner, end).await {
+        crate::marks::close(inner, None).await?;
+        return Err(error.into());
+    }
     inner.appender.borrow_mut().sealed(end);
-    let (disk, dir) = (inner.shared.platform().disk(), &inner.place.dir);
-    let index: &RefCell<_> = &inner.index;
-    let _ = crate::marks::save_index(disk, dir, end.segment, index, true).await;
-    crate::marks::store(inner, end).await?;
-    disk.sync_dir(dir).await?;
+    crate::marks::close(inner, Some(end)).await?;
+    inner.shared.platform().disk().sync_dir(&inner.place.dir).await?;
     Ok(())
 }

@@ -5,11 +5,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
+use std::time::Duration;
 
-use corelog_io::{Disk, IoError, Open, Platform};
+use corelog_io::{Clock, Disk, IoError, IoOp, Open, Platform};
 
 use crate::SharedLimits;
 use crate::memory::Memory;
+
+/// How often, and how far apart, a buffer is asked for that something waits for: one second.
+const ALLOC_TRIES: u32 = 1000;
+const ALLOC_PAUSE: Duration = Duration::from_millis(1);
 
 type Bytes<P> = <<P as Platform>::Disk as Disk>::Bytes;
 type FileOf<P> = <<P as Platform>::Disk as Disk>::File;
@@ -94,6 +99,21 @@ impl<P: Platform> Shared<P> {
         let memory = Rc::downgrade(memory);
         inner.cached.borrow_mut().push_back(Cached { memory, number, bytes });
         while inner.cached_bytes.get() > inner.limits.cache_bytes && self.evict_oldest() {}
+    }
+
+    /// A buffer of `len` bytes to write to `path`, waited for where writes in flight have them all.
+    pub(crate) async fn alloc_soon(
+        &self,
+        len: usize,
+        path: &Path,
+    ) -> Result<<P::Disk as Disk>::Buf, IoError> {
+        for _ in 0..ALLOC_TRIES {
+            if let Some(buf) = self.alloc(len) {
+                return Ok(buf);
+            }
+            self.inner.platform.clock().sleep(ALLOC_PAUSE).await;
+        }
+        Err(IoError::new(IoOp::Write, path, std::io::ErrorKind::WouldBlock.into()))
     }
 
     fn evict_oldest(&self) -> bool {

@@ -571,3 +571,35 @@ fn an_interrupted_creation_is_created_again() {
         });
     }
 }
+
+#[test]
+fn a_tail_made_to_cost_time_ends_the_search() {
+    // A header at every 256 bytes, each promising a batch up to the end of a long tail.
+    let sim = Sim::new(17);
+    let model = filled_and_killed(&sim, LogConfig::default(), &[100]);
+    let end = *starts(&model).last().unwrap();
+    let tail_len = 3_u64 << 20;
+    let mut tail = Vec::new();
+    for i in 0..tail_len / 256 {
+        let header = BatchHeader {
+            partition_id: u64::from(PARTITION),
+            base_offset: 1,
+            base_timestamp: 1,
+            origin_timestamp: 1,
+            batch_length: tail_len - i * 256,
+            batch_checksum: 0,
+            message_count: 1,
+        };
+        tail.extend_from_slice(&header.encode());
+    }
+    let mut file = sim.disk().contents(log_file(0)).unwrap();
+    file.truncate(end as usize);
+    file.extend_from_slice(&tail);
+    sim.disk().put(log_file(0), &file).unwrap();
+    sim.run(async {
+        let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
+        assert!(report.bytes_read < 40 * tail_len + (128 << 20), "{} read", report.bytes_read);
+        assert_eq!(report.quarantined.len(), 1, "a search that gave up keeps what it cuts");
+        assert_eq!(log.watermarks().appended(), 1);
+    });
+}

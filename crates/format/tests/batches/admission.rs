@@ -18,8 +18,11 @@ fn case(what: &'static str, change: fn(&mut Vec<u8>), error: (u64, &'static str,
 }
 
 fn refusals() -> Vec<Case> {
+    header_refusals().into_iter().chain(frame_refusals()).collect()
+}
+
+fn header_refusals() -> Vec<Case> {
     let range = |found, min, max| Kind::OutOfRange { found, min, max };
-    let delta = |expected, found| Kind::Mismatch { expected, found };
     vec![
         case("reserved header byte", |b| b[100] = 1, (100, "reserved", Kind::NotZero { found: 1 })),
         case(
@@ -53,6 +56,13 @@ fn refusals() -> Vec<Case> {
             |b| put_u64(b, 32, 402),
             (402, "batch_length", Kind::Trailing { extra: 1 }),
         ),
+    ]
+}
+
+fn frame_refusals() -> Vec<Case> {
+    let range = |found, min, max| Kind::OutOfRange { found, min, max };
+    let delta = |expected, found| Kind::Mismatch { expected, found };
+    vec![
         case(
             "payload leaves the batch",
             |b| put_u32(b, FRAME_1 + 36, 7),

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
@@ -53,23 +52,6 @@ fn a_mailbox_without_its_shard_is_closed() {
     sender.try_send(1).unwrap();
     drop(receiver);
     assert!(matches!(sender.try_send(2), Err(Refused::Closed(2))));
-}
-
-#[test]
-fn a_nudge_wakes_a_receiver_that_waits_for_something_else() {
-    let (_sender, receiver) = mailbox::<u8>(1);
-    let receiver = Arc::new(receiver);
-    let done = Arc::new(AtomicBool::new(false));
-    let (inside, other) = (Arc::clone(&done), Arc::clone(&receiver));
-    let waiting = thread::spawn(move || {
-        block_on(other.ready_or(|| inside.load(Ordering::SeqCst)));
-    });
-    // Whether it sleeps yet or not: either it is woken, or it looks again.
-    thread::sleep(std::time::Duration::from_millis(5));
-    assert!(!waiting.is_finished());
-    done.store(true, Ordering::SeqCst);
-    receiver.nudge();
-    waiting.join().unwrap();
 }
 
 /// One message at a time, there and back: every message meets a receiver that is about to park,

@@ -40,11 +40,13 @@ impl<D: Disk, A> Appender<D, A> {
         self.writes.first()
     }
 
-    /// A sync that covered `mark` has returned.
-    pub(crate) fn synced(&mut self, mark: Mark) {
+    /// A sync that covered `mark` has returned; with `None` it failed.
+    pub(crate) fn synced(&mut self, mark: Option<Mark>) {
         self.busy.syncing = false;
-        self.set_durable(mark);
-        self.answer();
+        if let Some(mark) = mark {
+            self.set_durable(mark);
+            self.answer();
+        }
     }
 
     fn set_durable(&mut self, mark: Mark) {
@@ -62,10 +64,12 @@ impl<D: Disk, A> Appender<D, A> {
         }
     }
 
-    /// The file has space up to `to`.
-    pub(crate) fn allocated(&mut self, to: u64) {
+    /// The file has space up to `to`; with `None` the attempt was a fault.
+    pub(crate) fn allocated(&mut self, to: Option<u64>) {
         self.busy.allocating = false;
-        self.space.granted(to);
+        if let Some(to) = to {
+            self.space.granted(to);
+        }
     }
 
     /// There is no space up to `to`. Whoever cannot do with less is answered.
@@ -95,7 +99,6 @@ impl<D: Disk, A> Appender<D, A> {
     /// The next segment could not be begun: the append that needed it is answered, the next one
     /// tries again.
     pub(crate) fn roll_failed(&mut self, error: IoError) {
-        self.busy.sealing = false;
         self.rolling = false;
         let error = Arc::new(error);
         self.refuse_front(match error.is_full() {
@@ -108,7 +111,6 @@ impl<D: Disk, A> Appender<D, A> {
     pub(crate) fn rolled(&mut self, mark: Mark, reserved: u64) {
         assert!(self.writes.is_empty() && self.ends.is_empty(), "a seal waits for all writes");
         assert_eq!(mark.next_offset, self.appended.next_offset);
-        self.busy.sealing = false;
         self.rolling = false;
         (self.appended, self.written) = (mark, mark);
         self.set_durable(mark);
@@ -116,6 +118,11 @@ impl<D: Disk, A> Appender<D, A> {
         self.space = Space::new(reserved, &self.config);
         self.next_capacity = 0;
         self.answer();
+    }
+
+    /// The task that sealed is over: index and mark are stored, or it stopped at an error.
+    pub(crate) fn seal_ended(&mut self) {
+        self.busy.sealing = false;
     }
 
     pub(crate) fn flush_due(&mut self) {
@@ -128,11 +135,9 @@ impl<D: Disk, A> Appender<D, A> {
     }
 
     /// Step `what` of the disk failed for good: no more appends, nobody is told that anything
-    /// that was on its way is safe.
+    /// that was on its way is safe. What is on its way stays so until it has ended: a close waits
+    /// for it, so that the next life finds a still file.
     pub(crate) fn poison(&mut self, fault: Arc<Fault>) {
-        self.busy.allocating = false;
-        self.busy.syncing = false;
-        self.busy.sealing = false;
         if self.fault.is_some() {
             return;
         }

@@ -27,7 +27,7 @@ pub(super) async fn create<P: Platform>(
     let file = segment(disk, place, 0, config).await?;
     let end = Mark { segment: 0, position: 0, next_offset: 0, last_timestamp: 0 };
     let mut marker = Marker::new(&place.dir, place.incarnation, 0, end);
-    marker.store(disk, end).await?;
+    marker.store(shared, end).await?;
     disk.sync_dir(&place.dir).await?;
     let opened = Opened {
         segments: Segments::new(vec![Segment::new(0)]),

@@ -25,7 +25,7 @@ pub use report::{OpenDamage, OpenReport};
 use std::rc::Rc;
 
 use corelog_format::Mark;
-use corelog_io::{BLOCK, Disk, File, Platform, align_down};
+use corelog_io::{BLOCK, Clock, Disk, File, Platform, align_down};
 
 use crate::index::SparseIndex;
 use crate::marker::Marker;
@@ -51,7 +51,8 @@ pub(crate) async fn open<P: Platform>(
         report.damage.push(OpenDamage::Manifest);
     }
     report.adopted = survey.marker.is_none();
-    let walked = walk::walk(disk, place, config, &survey, &mut report).await?;
+    let now_us = shared.platform().clock().now_us();
+    let walked = walk::walk(disk, place, config, &survey, now_us, &mut report).await?;
     act(shared, place, config, survey, walked, report).await
 }
 
@@ -71,7 +72,7 @@ async fn act<P: Platform>(
         Verdict::Cut { behind } => {
             if let Some(file) = &file {
                 let range = end.position..file.len().await?;
-                quarantine::rescue_tail(disk, place, end, file, range, &mut report).await?;
+                quarantine::rescue_tail(shared, place, end, file, range, &mut report).await?;
             }
             for segment in behind {
                 quarantine::move_away(disk, place, segment, &mut report).await?;
@@ -107,7 +108,7 @@ async fn act<P: Platform>(
         Some(marker) => marker,
         None => Marker::new(&place.dir, place.incarnation, start, end),
     };
-    marker.store(disk, end).await?;
+    marker.store(shared, end).await?;
     disk.sync_dir(&place.dir).await?;
     let segments = Segments::new(segments.into_iter().map(Segment::new).collect());
     let marks = Marks::new(marker);

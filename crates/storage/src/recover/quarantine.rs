@@ -1,28 +1,29 @@
 //! Keeps what a cut would lose: copies of whole batches, and files that do not continue the log.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use corelog_format::{Mark, segment_file_name};
-use corelog_io::{BLOCK, Buf, Disk, File, IoError, IoOp, Open, align_down, align_up};
+use corelog_io::{BLOCK, Buf, Disk, File, Open, Platform, align_down, align_up};
 
 use super::OpenReport;
 use super::resync::Search;
 use super::survey::QUARANTINE_DIR;
+use crate::partition::FileOf;
 use crate::segments::{index_path, log_path};
-use crate::{OpenError, Place};
+use crate::{OpenError, Place, Shared};
 
 /// Bytes copied at once.
 const COPY_BYTES: u64 = 256 << 10;
 
 /// Counts the bytes of `file` in `range` as cut; if any whole batch stands in them, a copy of all
 /// of them goes to quarantine, durably, before the caller cuts.
-pub(super) async fn rescue_tail<D: Disk>(
-    disk: &D,
+pub(super) async fn rescue_tail<P: Platform>(
+    shared: &Shared<P>,
     place: &Place,
     end: Mark,
-    file: &Rc<D::File>,
+    file: &Rc<FileOf<P>>,
     range: Range<u64>,
     report: &mut OpenReport,
 ) -> Result<(), OpenError> {
@@ -30,6 +31,7 @@ pub(super) async fn rescue_tail<D: Disk>(
         return Ok(());
     }
     report.cut_bytes += range.end - range.start;
+    let disk = shared.platform().disk();
     let search = Search {
         file: Rc::clone(file),
         partition_id: place.partition_id,
@@ -39,7 +41,7 @@ pub(super) async fn rescue_tail<D: Disk>(
         return Ok(());
     }
     let to = free_name(disk, place, end.segment, Some(range.start)).await?;
-    copy(disk, file.as_ref(), range, &to).await?;
+    copy(shared, file.as_ref(), range, &to).await?;
     disk.sync_dir(&place.dir.join(QUARANTINE_DIR)).await?;
     report.quarantined.push(to);
     Ok(())
@@ -97,12 +99,13 @@ async fn free_name<D: Disk>(
 }
 
 /// Copies `range` of `from` to a new file, durably.
-async fn copy<D: Disk>(
-    disk: &D,
-    from: &D::File,
+async fn copy<P: Platform>(
+    shared: &Shared<P>,
+    from: &FileOf<P>,
     range: Range<u64>,
-    to: &PathBuf,
+    to: &Path,
 ) -> Result<(), OpenError> {
+    let disk = shared.platform().disk();
     let file = disk.open(to, Open { create_new: true, write: true, ..Open::default() }).await?;
     let mut at = range.start;
     while at < range.end {
@@ -115,10 +118,7 @@ async fn copy<D: Disk>(
         let source = bytes.as_ref().get(skip..).unwrap_or_default();
         let source = &source[..source.len().min(len as usize)];
         let padded = align_up(source.len() as u64) as usize;
-        let Some(mut buf) = disk.alloc(padded.max(BLOCK)) else {
-            let busy = std::io::ErrorKind::OutOfMemory.into();
-            return Err(IoError::new(IoOp::Write, to, busy).into());
-        };
+        let mut buf = shared.alloc_soon(padded.max(BLOCK), to).await?;
         buf.as_mut().fill(0);
         buf.as_mut()[..source.len()].copy_from_slice(source);
         file.write_at(buf.freeze(padded.max(BLOCK)), at - range.start).await?;

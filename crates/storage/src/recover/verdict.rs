@@ -28,6 +28,8 @@ pub(crate) struct Facts {
     pub(crate) has_mark: bool,
     /// Files behind the one in which the walk stopped, ascending.
     pub(crate) behind: Vec<u64>,
+    /// A whole batch stands behind the stop, so what stopped the walk is not the log's last batch.
+    pub(crate) followed: bool,
     /// The larger of the mark's next offset and the end of the highest batch that verifies.
     pub(crate) highest: u64,
 }
@@ -51,11 +53,11 @@ pub(crate) enum Verdict {
 /// | damage or gap below the mark | new segment | - |
 /// | damage above, or gap | cut | incomplete last batch of the last file: cut; else new segment |
 pub(crate) fn decide(facts: Facts) -> Verdict {
-    let Facts { stop, has_mark, behind, highest } = facts;
+    let Facts { stop, has_mark, behind, followed, highest } = facts;
     let cut = match stop {
         Stop::End => return Verdict::Whole,
         Stop::Damage { below_mark, .. } | Stop::Gap { below_mark } if has_mark => !below_mark,
-        Stop::Damage { why, .. } => behind.is_empty() && is_incomplete(&why),
+        Stop::Damage { why, .. } => behind.is_empty() && !followed && is_incomplete(&why),
         Stop::Gap { .. } => false,
     };
     if cut { Verdict::Cut { behind } } else { Verdict::NewSegment { at: highest } }
@@ -93,11 +95,17 @@ mod tests {
             (damage(false, truncated), false, &[], cut(&[])),
             (damage(false, flipped), false, &[], new.clone()),
             (damage(false, truncated), false, &[50], new.clone()),
-            (gap(false), false, &[50], new),
+            (gap(false), false, &[50], new.clone()),
         ];
         for (stop, has_mark, behind, verdict) in rows {
-            let facts = Facts { stop, has_mark, behind: behind.into(), highest: 77 };
+            let behind = behind.to_vec();
+            let facts = Facts { stop, has_mark, behind, followed: false, highest: 77 };
             assert_eq!(decide(facts.clone()), verdict, "{facts:?}");
         }
+        let followed = |stop, has_mark| {
+            decide(Facts { stop, has_mark, behind: Vec::new(), followed: true, highest: 77 })
+        };
+        assert_eq!(followed(damage(false, truncated), false), new, "not the last batch");
+        assert_eq!(followed(damage(false, truncated), true), cut(&[]), "the mark decides");
     }
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use corelog_format::{Expect, IndexEntry, Mark};
 use corelog_io::{Disk, File, Open};
 
+use super::resync::Reached;
 use super::verdict::{Facts, Stop, Verdict, decide};
 use super::{OpenDamage, OpenReport, Survey, resync};
 use crate::index::{self, SparseIndex};
@@ -43,6 +44,7 @@ pub(super) async fn walk<D: Disk>(
     place: &Place,
     config: &LogConfig,
     survey: &Survey,
+    now_us: u64,
     report: &mut OpenReport,
 ) -> Result<Walked<D::File>, OpenError> {
     let logs = &survey.logs;
@@ -71,15 +73,23 @@ pub(super) async fn walk<D: Disk>(
     };
     let behind = logs[kept..].to_vec();
     let highest = match stop {
-        Stop::End => end.next_offset,
+        Stop::End => Reached::at(end),
         _ => {
             let from = last.as_ref().map(|part| (part.end, Rc::clone(&part.file)));
             resync::highest(disk, place, survey, from, &behind, report).await?
         }
     };
     let has_mark = survey.marker.is_some();
-    let verdict = decide(Facts { stop, has_mark, behind, highest });
+    let followed = highest.next_offset > end.next_offset;
+    let verdict = decide(Facts { stop, has_mark, behind, followed, highest: highest.next_offset });
     note(&verdict, stop, end, report);
+    if matches!(verdict, Verdict::NewSegment { .. }) {
+        // What stays behind the damage is older than what will be appended. A time above the clock
+        // is none of ours: a payload that looks like a batch must not hold up the stamps.
+        let known = survey.mark().map_or(0, |mark| mark.last_timestamp);
+        let seen = highest.last_timestamp.min(now_us);
+        end.last_timestamp = end.last_timestamp.max(known).max(seen);
+    }
     let mut segments = match verdict {
         Verdict::NewSegment { .. } => logs.clone(),
         Verdict::Whole | Verdict::Cut { .. } => logs[..kept].to_vec(),
@@ -169,9 +179,10 @@ async fn one<D: Disk>(
         let walked = batches(&mut walker, config, mark, from, &mut index, report).await;
         report.bytes_read += walker.bytes_read;
         let (end, stop) = walked?;
-        let met_nothing = end.position == from.position && stop != Stop::End;
+        let met_nothing = end.position == from.position;
         if let (Some(entry), true) = (anchor, met_nothing) {
-            // The entry lies, or its batch is damaged: an earlier place tells which.
+            // Nothing there has verified, so the entry must not be believed: it lies, its batch is
+            // damaged, or was never written. An earlier place tells which.
             index.cut(entry.position);
             continue;
         }
@@ -192,7 +203,11 @@ fn start(segment: u64, before: Mark, anchor: Option<IndexEntry>, mark: Option<Ma
             segment,
             position: 0,
             next_offset: segment,
-            last_timestamp: if mark.is_some() { 0 } else { before.last_timestamp },
+            last_timestamp: match mark {
+                Some(mark) if mark.position > 0 => 0,
+                Some(mark) => mark.last_timestamp,
+                None => before.last_timestamp,
+            },
         },
     }
 }
@@ -256,7 +271,8 @@ async fn batches<F: File>(
 }
 
 fn time_went_back(at: u64, before: u64, found: u64) -> corelog_format::FormatError {
-    let kind = corelog_format::FormatErrorKind::Mismatch { expected: before + 1, found };
+    let kind =
+        corelog_format::FormatErrorKind::Mismatch { expected: before.saturating_add(1), found };
     corelog_format::FormatError::new(at, "base_timestamp", kind)
 }
 
