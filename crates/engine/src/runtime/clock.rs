@@ -10,14 +10,15 @@ use corelog_io::Clock;
 /// The clock of a shard.
 #[derive(Clone)]
 pub(crate) struct RealClock {
+    floor: Arc<AtomicU64>,
     ceiling: Arc<AtomicU64>,
 }
 
 impl RealClock {
-    /// A clock that may stamp up to `ceiling`, which the clock keeper raises after the higher
-    /// ceiling has become durable (Release there, Acquire here).
-    pub(super) fn new(ceiling: Arc<AtomicU64>) -> Self {
-        RealClock { ceiling }
+    /// A clock that shows at least `floor` and may stamp up to `ceiling`, which the clock keeper
+    /// raises after the higher ceiling has become durable (Release there, Acquire here).
+    pub(super) fn new(floor: Arc<AtomicU64>, ceiling: Arc<AtomicU64>) -> Self {
+        RealClock { floor, ceiling }
     }
 }
 
@@ -25,7 +26,8 @@ impl Clock for RealClock {
     fn now_us(&self) -> u64 {
         // Before 1970 the clock is plainly wrong; stamping raises it to the last timestamp.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+        let system = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
+        system.max(self.floor.load(Ordering::Relaxed))
     }
 
     fn ceiling_us(&self) -> u64 {

@@ -45,6 +45,8 @@ pub(crate) struct RuntimeOptions {
     pub(crate) data_dir: PathBuf,
     /// Shards to start, at least one.
     pub(crate) shards: usize,
+    /// The CPUs to use; those that the process may not use do not count. None: all that it may.
+    pub(crate) cpus: Option<Vec<usize>>,
     /// Give every shard a CPU of its own where there are enough.
     pub(crate) pin: bool,
     /// What to do where O_DIRECT is refused.
@@ -59,10 +61,14 @@ pub(crate) struct RuntimeOptions {
     pub(crate) file_threads: usize,
     /// How long a shard that ends waits for leases before it leaks their memory.
     pub(crate) lease_patience: Duration,
-    /// The stamping ceiling, raised by the engine's clock keeper.
+    /// What clocks show at least; raised by the engine's clock keeper, as is `ceiling`.
+    pub(crate) floor: Arc<AtomicU64>,
+    /// Nothing is stamped above it.
     pub(crate) ceiling: Arc<AtomicU64>,
     /// Told of every panic in a task.
     pub(crate) on_panic: PanicHook,
+    /// Told the number of every shard that has ended, however it did, on its thread.
+    pub(crate) on_end: Arc<dyn Fn(usize) + Send + Sync>,
 }
 
 /// What runs on a shard: called there once, with the shard's number. The shard ends when the future
@@ -144,7 +150,7 @@ impl Runtime {
         main: ShardMain,
         probed: Probed,
     ) -> Result<Runtime, StartError> {
-        let allowed = affinity::allowed().map_err(StartError::Cpus)?;
+        let allowed = usable_cpus(options.cpus.as_deref()).map_err(StartError::Cpus)?;
         let (files, ops) =
             FileThreads::start(options.file_threads.max(1)).map_err(StartError::Thread)?;
         let places = placement::places(options.shards, options.pin, &allowed);
@@ -188,6 +194,13 @@ impl Runtime {
         self.files.join();
         ends
     }
+}
+
+/// The CPUs this process may use, and of these the wished ones.
+pub(crate) fn usable_cpus(wish: Option<&[usize]>) -> io::Result<Vec<usize>> {
+    let mut allowed = affinity::allowed()?;
+    allowed.retain(|cpu| wish.is_none_or(|wish| wish.contains(cpu)));
+    Ok(allowed)
 }
 
 fn raw_number(file: &impl std::os::fd::AsRawFd) -> i32 {
@@ -252,7 +265,10 @@ fn run_shard(
         executor.run(async {});
         return ShardEnd::Clean;
     }
-    serve(shard, main)
+    let (number, on_end) = (shard.seat.number, Arc::clone(&shard.seat.options.on_end));
+    let end = serve(shard, main);
+    on_end(number);
+    end
 }
 
 fn not_started(ready: &mpsc::Sender<Readiness>, error: StartError) -> ShardEnd {
@@ -332,7 +348,7 @@ fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
     let io = Rc::new(ShardIo::new(seat.ops, template, seat.direct, options.memory));
     let platform = RealPlatform::new(
         RealDisk::new(Rc::clone(&io)),
-        RealClock::new(Arc::clone(&options.ceiling)),
+        RealClock::new(Arc::clone(&options.floor), Arc::clone(&options.ceiling)),
         RealSpawn::new(seat.number, Arc::clone(&options.on_panic)),
     );
     let turned = catch_unwind(AssertUnwindSafe(|| {

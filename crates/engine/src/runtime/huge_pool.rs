@@ -17,7 +17,8 @@ use super::huge_alloc::HUGE;
 
 /// On what pages a shard's buffer pool lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PoolPages {
+#[non_exhaustive]
+pub enum PoolPages {
     /// 2 MiB pages from the start: the host's allocator (such as [`super::HugePageAlloc`]) or its
     /// system-wide setting gave them.
     Huge,
@@ -29,7 +30,8 @@ pub(crate) enum PoolPages {
 
 /// Why a pool stays on small pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SmallBecause {
+#[non_exhaustive]
+pub enum SmallBecause {
     /// The options say so.
     NotWanted,
     /// The pool is smaller than a huge page or two.

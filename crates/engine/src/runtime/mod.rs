@@ -35,10 +35,13 @@ mod uring;
 
 pub use direct::{DirectIo, DirectIoError};
 pub use huge_alloc::HugePageAlloc;
+pub use start_error::StartError;
+pub use uring::{Facts as UringFacts, UringError};
 
 #[cfg(test)]
 mod tests;
-pub(crate) use disk::MemoryLimits;
-pub(crate) use executor::{Runtime, RuntimeFacts, RuntimeOptions, ShardEnd, ShardFacts, ShardMain};
-pub(crate) use huge_pool::{PoolPages, SmallBecause};
+pub(crate) use buffer::RealBytes;
+pub(crate) use disk::{MemoryLimits, RealDisk};
+pub(crate) use executor::{Runtime, RuntimeOptions, ShardEnd, ShardFacts, ShardMain, usable_cpus};
+pub use huge_pool::{PoolPages, SmallBecause};
 pub(crate) use platform::RealPlatform;

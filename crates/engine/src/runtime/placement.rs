@@ -9,6 +9,16 @@ pub(crate) enum Place {
     Anywhere,
 }
 
+impl Place {
+    /// The CPU, where there is one.
+    pub(crate) fn cpu(self) -> Option<usize> {
+        match self {
+            Place::Pinned(cpu) => Some(cpu),
+            Place::Anywhere => None,
+        }
+    }
+}
+
 /// Places for `shards` shards on the CPUs the process is allowed (`sched_getaffinity`, which knows
 /// cpusets and taskset; "all CPUs that are online" does not).
 ///

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use corelog_io::Spawn;
+use glommio::TaskQueueHandle;
 
 use super::fileops::panic_text;
 
@@ -37,7 +38,10 @@ impl Spawn for RealSpawn {
                 let _ = catch_unwind(AssertUnwindSafe(|| (this.hook)(this.shard, &message)));
             }
         };
-        glommio::spawn_local(guarded).detach();
+        // Not `spawn_local`: that one runs the task up to its first wait before it returns, inside
+        // of whatever its spawner holds borrowed. This only queues it.
+        let queued = glommio::spawn_local_into(guarded, TaskQueueHandle::default());
+        queued.expect("the default queue is always there").detach();
     }
 
     #[expect(clippy::manual_async_fn, reason = "an async fn would borrow self, against the trait")]

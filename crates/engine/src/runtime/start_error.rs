@@ -8,7 +8,8 @@ use super::uring::UringError;
 
 /// The runtime did not start; nothing of it is left behind.
 #[derive(Debug)]
-pub(crate) enum StartError {
+#[non_exhaustive]
+pub enum StartError {
     /// io_uring is missing, blocked or limited.
     Uring(UringError),
     /// The data directory refuses the probe.

@@ -39,7 +39,8 @@ const REQUIRED: [(u8, &str); 23] = [
 
 /// io_uring cannot be used here, and why.
 #[derive(Debug)]
-pub(crate) enum UringError {
+#[non_exhaustive]
+pub enum UringError {
     /// The kernel refused a ring.
     Refused {
         /// Its answer.
@@ -61,13 +62,13 @@ pub(crate) enum UringError {
 
 /// What decides whether io_uring is allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub struct Facts {
     /// `kernel.io_uring_disabled`: 0 allowed, 1 for a group only, 2 for nobody. None: no such knob.
-    pub(crate) disabled: Option<u8>,
+    pub disabled: Option<u8>,
     /// RLIMIT_MEMLOCK in bytes, None for no limit.
-    pub(crate) memlock: Option<u64>,
+    pub memlock: Option<u64>,
     /// RLIMIT_NOFILE.
-    pub(crate) files: Option<u64>,
+    pub files: Option<u64>,
 }
 
 impl Facts {

@@ -39,6 +39,7 @@ fn options(dir: &Path, shards: usize) -> RuntimeOptions {
     RuntimeOptions {
         data_dir: dir.to_owned(),
         shards,
+        cpus: None,
         pin: false,
         direct_io: DirectIo::Required,
         io_memory: MIB,
@@ -51,8 +52,10 @@ fn options(dir: &Path, shards: usize) -> RuntimeOptions {
         },
         file_threads: 1,
         lease_patience: Duration::from_secs(5),
+        floor: Arc::new(AtomicU64::new(0)),
         ceiling: Arc::new(AtomicU64::new(0)),
         on_panic: Arc::new(|shard, text| panic!("shard {shard}: {text}")),
+        on_end: Arc::new(|_| ()),
     }
 }
 

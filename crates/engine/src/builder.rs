@@ -1,0 +1,236 @@
+//! How an engine is opened.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use corelog_shard::{ControlError, PartitionId, ShardThread, Shards};
+use corelog_storage::OpenReport;
+
+use crate::Engine;
+use crate::catalog::Catalog;
+use crate::clock_keeper::{Bounds, ClockKeeper};
+use crate::control::{Control, Panics};
+use crate::data_dir::DataDir;
+use crate::error::OpenError;
+use crate::guests::Door;
+use crate::limits::{InvalidLimit, Limits};
+use crate::lock::DirLock;
+use crate::opening::{Opened, Opener};
+use crate::runtime::{DirectIo, PoolPages, Runtime, RuntimeOptions, StartError};
+use crate::shard_main;
+
+/// More shards than this are a mistake.
+const SHARDS_MAX: usize = 1024;
+
+/// How an engine is opened; [`Engine::builder`] makes one.
+#[derive(Debug, Clone)]
+#[must_use = "`open` opens the engine"]
+pub struct EngineBuilder {
+    path: PathBuf,
+    shards: Option<usize>,
+    cpus: Option<Vec<usize>>,
+    pin: bool,
+    huge_pages: bool,
+    direct_io: DirectIo,
+    limits: Limits,
+}
+
+/// What opening the engine found.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct OpenSummary {
+    /// Partitions that are served.
+    pub partitions: usize,
+    /// Every partition that was not found as a clean close leaves it, or could not be opened, by
+    /// id. Data that is damaged is reported by its partition and never stops another.
+    pub not_clean: Vec<(PartitionId, Result<OpenReport, ControlError>)>,
+    /// The file system refused O_DIRECT, and [`DirectIo::Preferred`] lets the engine go on
+    /// through the page cache: memory use and speed are the kernel's.
+    pub without_direct_io: bool,
+    /// Of each shard, by number: its CPU (`None`: it runs anywhere) and what its buffers lie on.
+    pub shards: Vec<(Option<usize>, PoolPages)>,
+}
+
+impl EngineBuilder {
+    pub(crate) fn new(path: &Path) -> EngineBuilder {
+        EngineBuilder {
+            path: path.to_owned(),
+            shards: None,
+            cpus: None,
+            pin: true,
+            huge_pages: true,
+            direct_io: DirectIo::default(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// How many shards. Default: one for each CPU that the engine may use. More than that is fine for
+    /// tests; such shards share the CPUs. An engine may be opened with another number every time.
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// The CPUs that shards may run on, by number; those that the process may not use do not count.
+    /// Default: all that it may use.
+    pub fn cpus(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        self.cpus = Some(cpus.into_iter().collect());
+        self
+    }
+
+    /// Give each shard a CPU of its own where there are enough. Default true.
+    pub fn pin(mut self, pin: bool) -> Self {
+        self.pin = pin;
+        self
+    }
+
+    /// Put buffers on 2 MiB pages where the kernel allows it, which makes large reads and writes
+    /// faster. Default true; without it a start is a little quicker.
+    pub fn huge_pages(mut self, huge_pages: bool) -> Self {
+        self.huge_pages = huge_pages;
+        self
+    }
+
+    /// What to do on a file system that refuses O_DIRECT. Default: refuse to open.
+    pub fn direct_io(mut self, direct_io: DirectIo) -> Self {
+        self.direct_io = direct_io;
+        self
+    }
+
+    /// What the engine may use.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Opens the engine, creating the data directory where it is missing, and every partition of its
+    /// catalog. Blocks: the time grows with the number of segments, not with their bytes.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; what a partition finds is no error but in [`Engine::opened`].
+    pub fn open(self) -> Result<Engine, OpenError> {
+        if ShardThread::is_current() {
+            return Err(OpenError::OnShard);
+        }
+        self.limits.validate()?;
+        let count = self.count()?;
+        let dir = DataDir::create(&self.path).map_err(OpenError::Directory)?;
+        let lock = DirLock::take(&dir)?;
+
+        let (shards, seats) = Shards::new(count, &self.limits.shard());
+        let doors: Arc<[Door]> = (0..count).map(|_| Door::default()).collect();
+        let (bounds, panics) = (Bounds::default(), Arc::new(Panics::default()));
+        let main = shard_main::main(seats, Arc::clone(&doors), &self.limits);
+        let options = self.runtime(&dir, count, &bounds, &shards, &panics);
+        let runtime = Runtime::start(options, main)?;
+        let facts = runtime.facts().clone();
+        // From here on an error closes what runs: see `Starting`.
+        let starting = Starting { shards: &shards, runtime: Some(runtime) };
+        let (clock, clock_is_new) = ClockKeeper::open(&dir.clock(), &bounds)?;
+        let (catalog, entries) = Catalog::open(&dir.catalog())?;
+        let runtime = starting.done();
+
+        let clock = Arc::new(clock);
+        let clock_is_new = clock_is_new && !entries.is_empty();
+        let opener = Opener::new(dir, shards.clone(), Arc::clone(&clock), clock_is_new);
+        let opened = summary(opener.open_all(entries));
+        let opened = OpenSummary {
+            without_direct_io: !facts.direct,
+            shards: facts.shards.iter().map(|shard| (shard.place.cpu(), shard.pages)).collect(),
+            ..opened
+        };
+        let control = Control {
+            shards,
+            catalog,
+            opener: Arc::new(opener),
+            clock,
+            panics,
+            direct_io: facts.direct,
+        };
+        let client_limits = self.limits.client();
+        Ok(Engine::new(Arc::new(control), runtime, doors, lock, client_limits, opened))
+    }
+
+    fn count(&self) -> Result<usize, OpenError> {
+        let usable = crate::runtime::usable_cpus(self.cpus.as_deref()).map_err(StartError::Cpus)?;
+        if usable.is_empty() {
+            let allowed = "CPUs that the process may use (its affinity, its cpuset)".to_owned();
+            return Err(InvalidLimit { option: "cpus", value: 0, allowed }.into());
+        }
+        let count = self.shards.unwrap_or(usable.len());
+        if !(1..=SHARDS_MAX).contains(&count) {
+            let allowed = format!("a value from 1 to {SHARDS_MAX}");
+            return Err(InvalidLimit { option: "shards", value: count, allowed }.into());
+        }
+        Ok(count)
+    }
+
+    fn runtime(
+        &self,
+        dir: &DataDir,
+        count: usize,
+        bounds: &Bounds,
+        shards: &Shards,
+        panics: &Arc<Panics>,
+    ) -> RuntimeOptions {
+        let (watched, panics) = (shards.clone(), Arc::clone(panics));
+        RuntimeOptions {
+            data_dir: dir.root().to_owned(),
+            shards: count,
+            cpus: self.cpus.clone(),
+            pin: self.pin,
+            direct_io: self.direct_io,
+            io_memory: self.limits.registered_bytes,
+            huge_pages: self.huge_pages,
+            memory: self.limits.memory(),
+            file_threads: self.limits.file_threads,
+            lease_patience: self.limits.lease_patience,
+            ceiling: Arc::clone(&bounds.ceiling),
+            floor: Arc::clone(&bounds.floor),
+            on_panic: Arc::new(move |shard, message| panics.note(shard, message)),
+            // An executor that died cannot answer any more: everyone who waits hears `Closed`.
+            on_end: Arc::new(move |shard| watched.fail_all(shard)),
+        }
+    }
+}
+
+/// Shards that run while the rest is opened. Dropped, it closes them.
+struct Starting<'a> {
+    shards: &'a Shards,
+    runtime: Option<Runtime>,
+}
+
+impl Starting<'_> {
+    fn done(mut self) -> Runtime {
+        self.runtime.take().expect("taken once")
+    }
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            let ends: Vec<_> =
+                (0..self.shards.count()).map(|shard| self.shards.close_all(shard)).collect();
+            drop(ends);
+            runtime.join();
+        }
+    }
+}
+
+fn summary(opened: Vec<Opened>) -> OpenSummary {
+    let partitions = opened.iter().filter(|(_, result)| result.is_ok()).count();
+    let not_clean = opened.into_iter().filter(|(_, result)| !is_clean(result)).collect();
+    OpenSummary { partitions, not_clean, ..OpenSummary::default() }
+}
+
+/// As a clean close leaves it, or just created.
+fn is_clean(result: &Result<OpenReport, ControlError>) -> bool {
+    result.as_ref().is_ok_and(|report| {
+        !report.adopted
+            && report.recovered_batches == 0
+            && report.cut_bytes == 0
+            && report.quarantined.is_empty()
+            && report.damage.is_empty()
+            && report.ignored.is_empty()
+    })
+}

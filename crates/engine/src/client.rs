@@ -1,0 +1,162 @@
+//! The way in from any thread and any runtime.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use corelog_shard::{
+    AppendCall, FlushCall, PartitionId, PollCall, Producer, Records, ShardThread, WatermarksCall,
+};
+use corelog_storage::{Ack, Appended, Watermarks};
+
+use crate::control::Control;
+use crate::error::{AppendError, ControlError, CreateTopicError, PollError};
+use crate::poll::Poll;
+use crate::stats::EngineStats;
+use crate::topic::{NewTopic, TopicConfig};
+
+/// Appends to and polls from all partitions, and creates topics. Clone + Send + Sync; clones share one
+/// set of limits (`Limits::client_..`).
+///
+/// Calls never wait. Each takes its place in the order when it is made, not when its future is
+/// polled: two appends of one thread to one partition are stored in the order of the calls. Where
+/// something is full a call is answered `Busy` at once and nothing is done; a [`Producer`] keeps
+/// its order across that.
+///
+/// What a call returns is its answer, a future for any runtime. Dropping it gives up the answer, not
+/// the request: a dropped append may still be stored. The `.._blocking` twins wait on the calling
+/// thread; on a shard's own thread they answer `OnShard` and do nothing.
+#[derive(Clone)]
+pub struct Client {
+    shard: corelog_shard::Client,
+    control: Arc<Control>,
+}
+
+impl Client {
+    pub(crate) fn new(shard: corelog_shard::Client, control: Arc<Control>) -> Client {
+        Client { shard, control }
+    }
+
+    /// Appends `batch`, exactly one batch as a producer builds it (`BatchBuilder`), to
+    /// `partition`. The bytes are verified here, on the calling thread, and are not copied on their
+    /// way to the owning shard. Answered when `ack` is reached.
+    ///
+    /// # Errors
+    /// Unsound bytes are `Refused` with the field and its position, and no shard is asked.
+    pub fn append(&self, partition: PartitionId, batch: impl Into<Bytes>, ack: Ack) -> AppendCall {
+        self.shard.append(partition, batch.into(), ack)
+    }
+
+    /// [`Client::append`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As there, and `OnShard`.
+    pub fn append_blocking(
+        &self,
+        partition: PartitionId,
+        batch: impl Into<Bytes>,
+        ack: Ack,
+    ) -> Result<Appended, AppendError> {
+        self.shard.append_blocking(partition, batch.into(), ack)
+    }
+
+    /// A handle for one producer's appends to `partition`, in order even across `Busy`.
+    pub fn producer(&self, partition: PartitionId) -> Producer {
+        self.shard.producer(partition)
+    }
+
+    /// Ends when everything appended to `partition` before the call has reached `ack`.
+    pub fn flush(&self, partition: PartitionId, ack: Ack) -> FlushCall {
+        self.shard.flush(partition, ack)
+    }
+
+    /// [`Client::flush`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As there, and `OnShard`.
+    pub fn flush_blocking(&self, partition: PartitionId, ack: Ack) -> Result<(), AppendError> {
+        self.shard.flush_blocking(partition, ack)
+    }
+
+    /// Whole batches from where `poll` says, in offset order and without a gap. The records lend memory
+    /// of the shard: see [`Records`].
+    pub fn poll(&self, partition: PartitionId, poll: Poll) -> PollCall {
+        self.shard.poll(partition, poll.into())
+    }
+
+    /// [`Client::poll`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As there, and `OnShard`.
+    pub fn poll_blocking(&self, partition: PartitionId, poll: Poll) -> Result<Records, PollError> {
+        self.shard.poll_blocking(partition, poll.into())
+    }
+
+    /// How far the log of `partition` has come.
+    pub fn watermarks(&self, partition: PartitionId) -> WatermarksCall {
+        self.shard.watermarks(partition)
+    }
+
+    /// [`Client::watermarks`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As there, and `OnShard`.
+    pub fn watermarks_blocking(&self, partition: PartitionId) -> Result<Watermarks, PollError> {
+        self.shard.watermarks_blocking(partition)
+    }
+
+    /// Creates topic `topic` of stream `stream`, and the stream where it is new: stream ids are
+    /// below 1,048,576, topic ids below 4,096. When this is answered the topic is durable in the
+    /// catalog and its partitions are open.
+    ///
+    /// The request is on its way when this returns. Dropping the future gives up the answer, not
+    /// the topic.
+    pub fn create_topic(
+        &self,
+        stream: u32,
+        topic: u32,
+        config: TopicConfig,
+    ) -> impl Future<Output = Result<(), CreateTopicError>> + Send + use<> {
+        let asked = self.control.create_topic(NewTopic { stream, topic, config });
+        async move { asked?.await.unwrap_or(Err(CreateTopicError::Closed)) }
+    }
+
+    /// [`Client::create_topic`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As there, and `OnShard`.
+    pub fn create_topic_blocking(
+        &self,
+        stream: u32,
+        topic: u32,
+        config: TopicConfig,
+    ) -> Result<(), CreateTopicError> {
+        if ShardThread::is_current() {
+            return Err(CreateTopicError::OnShard);
+        }
+        let asked = self.control.create_topic(NewTopic { stream, topic, config })?;
+        asked.recv().unwrap_or(Err(CreateTopicError::Closed))
+    }
+
+    /// Counters of the engine, its shards and its partitions.
+    pub fn stats(&self) -> impl Future<Output = Result<EngineStats, ControlError>> + Send + use<> {
+        let control = Arc::clone(&self.control);
+        let asked: Vec<_> = control.ask_stats();
+        async move {
+            let mut shards = Vec::with_capacity(asked.len());
+            for call in asked {
+                shards.push(call.await?);
+            }
+            Ok(control.stats(shards))
+        }
+    }
+
+    /// [`Client::stats`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As there, and `OnShard`.
+    pub fn stats_blocking(&self) -> Result<EngineStats, ControlError> {
+        let shards: Result<_, _> = self.control.ask_stats().into_iter().map(|c| c.wait()).collect();
+        Ok(self.control.stats(shards?))
+    }
+}

@@ -1,0 +1,95 @@
+//! The engine from inside a shard.
+
+use std::future::Future;
+use std::ops::Range;
+
+use bytes::Bytes;
+use corelog_io::{Platform, Spawn};
+use corelog_shard::{AppendCall, FlushCall, Lend, PartitionId, PollCall, WatermarksCall};
+use corelog_storage::Ack;
+
+use crate::guests::Guests;
+use crate::poll::Poll;
+use crate::runtime::{RealBytes, RealDisk, RealPlatform};
+
+/// Lends a shard's buffers by the runtime's leases.
+#[derive(Clone)]
+pub(crate) struct Lender {
+    pub(crate) disk: RealDisk,
+}
+
+impl Lend<RealBytes> for Lender {
+    fn lend(&self, bytes: RealBytes, range: Range<usize>) -> Bytes {
+        self.disk.lend(&bytes, range)
+    }
+}
+
+/// Access for code that runs ON a shard, as a broker's connections do. It comes from
+/// [`Engine::run_on_shard`](crate::Engine::run_on_shard), is cheap to clone and stays on its thread.
+///
+/// Partitions of this shard are called directly, without mailbox and wake; those of others cross.
+/// The calls are those of [`Client`](crate::Client); the same limits hold, for each job apart.
+///
+/// Code here must not block: everything on the shard waits for it. Blocking calls of this crate know
+/// that and answer `OnShard`.
+#[derive(Clone)]
+pub struct ShardContext {
+    inner: corelog_shard::ShardContext<RealPlatform, Lender>,
+    guests: Guests,
+}
+
+impl ShardContext {
+    pub(crate) fn new(
+        inner: corelog_shard::ShardContext<RealPlatform, Lender>,
+        guests: Guests,
+    ) -> ShardContext {
+        ShardContext { inner, guests }
+    }
+
+    /// The shard's number.
+    pub fn index(&self) -> usize {
+        self.inner.index()
+    }
+
+    /// True where this shard owns `partition`.
+    pub fn owns(&self, partition: PartitionId) -> bool {
+        self.inner.owns(partition)
+    }
+
+    /// As [`Client::append`](crate::Client::append).
+    pub fn append(&self, partition: PartitionId, batch: impl Into<Bytes>, ack: Ack) -> AppendCall {
+        self.inner.append(partition, batch.into(), ack)
+    }
+
+    /// As [`Client::flush`](crate::Client::flush).
+    pub fn flush(&self, partition: PartitionId, ack: Ack) -> FlushCall {
+        self.inner.flush(partition, ack)
+    }
+
+    /// As [`Client::poll`](crate::Client::poll).
+    pub fn poll(&self, partition: PartitionId, poll: Poll) -> PollCall {
+        self.inner.poll(partition, poll.into())
+    }
+
+    /// As [`Client::watermarks`](crate::Client::watermarks).
+    pub fn watermarks(&self, partition: PartitionId) -> WatermarksCall {
+        self.inner.watermarks(partition)
+    }
+
+    /// Runs `task` on this shard, detached. A panic ends the task and nothing else. The engine's close
+    /// drops tasks that have not ended by then.
+    pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        self.inner.spawn(self.guests.hosted(task));
+    }
+
+    /// Lets other tasks and I/O run. A loop over many items calls it between slices.
+    pub fn yield_now(&self) -> impl Future<Output = ()> + 'static {
+        self.inner.platform().spawn().yield_now()
+    }
+
+    /// Serves a run of what waits in the mailbox, now. A task that keeps the shard busy for long
+    /// calls it, so that other threads' requests do not wait for its end. True where it served any.
+    pub fn look(&self) -> bool {
+        self.inner.look()
+    }
+}

@@ -1,0 +1,261 @@
+//! Every error of the public interface, one small enum an operation.
+//!
+//! | call | error |
+//! | --- | --- |
+//! | `EngineBuilder::open` | [`OpenError`] |
+//! | `create_topic` | [`CreateTopicError`] |
+//! | `append`, `flush` | [`AppendError`] |
+//! | `poll`, `watermarks` | [`PollError`] |
+//! | `stats` | [`ControlError`] |
+//! | `run_on_shard` | [`RunError`] |
+//! | `close` | [`CloseError`] |
+
+use std::fmt;
+use std::io;
+
+pub use crate::catalog::CatalogError;
+pub use crate::clock_keeper::ClockError;
+pub use crate::limits::InvalidLimit;
+pub use crate::lock::LockError;
+pub use crate::runtime::{DirectIoError, StartError, UringError, UringFacts};
+pub use crate::topic::InvalidTopic;
+pub use corelog_format::{BuildError, FormatError, FormatErrorKind};
+pub use corelog_io::{IoError, IoOp};
+use corelog_shard::PartitionId;
+pub use corelog_shard::{
+    AppendError, ControlError, FailureReason, PartitionFailure, PollError, Unavailable,
+};
+pub use corelog_storage::ConfigError;
+
+/// The errors of one partition's log: what [`AppendError::Storage`] and its like hold.
+pub mod storage {
+    pub use corelog_storage::{AppendError, CloseError, Fault, OpenError, PollError};
+}
+
+/// The engine did not open. Nothing of it runs any more; the data is as it was.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A limit cannot be worked with. Nothing was touched.
+    Limit(InvalidLimit),
+    /// Called on a shard's own thread, which would wait for itself.
+    OnShard,
+    /// The data directory cannot be created.
+    Directory(IoError),
+    /// The data directory is in use, or cannot be locked.
+    Lock(LockError),
+    /// The shards could not be started: io_uring, O_DIRECT, threads.
+    Start(StartError),
+    /// The clock record.
+    Clock(ClockError),
+    /// The catalog.
+    Catalog(CatalogError),
+}
+
+/// A topic was not created, or its partitions are not all served.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CreateTopicError {
+    /// An id or option outside of its limits. Nothing was created.
+    Invalid(InvalidTopic),
+    /// The topic is there already; it was not changed.
+    Exists {
+        /// The stream.
+        stream: u32,
+        /// The topic.
+        topic: u32,
+    },
+    /// The catalog failed.
+    Catalog(CatalogError),
+    /// The topic was created, but a partition could not be opened (the first of them is named). It
+    /// is tried again when the engine opens the next time.
+    Partition {
+        /// The partition.
+        partition: PartitionId,
+        /// Why.
+        why: ControlError,
+    },
+    /// Too many requests wait for the catalog. Nothing was done; call again later.
+    Busy,
+    /// The engine is closed. What was on its way was done as a whole or not at all.
+    Closed,
+    /// A blocking call on a shard's own thread. Nothing was done.
+    OnShard,
+}
+
+/// Code was not run on a shard, or not to its end.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RunError {
+    /// There is no such shard.
+    NoSuchShard {
+        /// The number that was asked for.
+        index: usize,
+        /// Shards that there are, numbered from 0.
+        shards: usize,
+    },
+    /// Too much waits to be run there. Nothing was done; call again later.
+    Busy,
+    /// The engine is closed, or was closed before the code had ended.
+    Closed,
+    /// The code panicked.
+    Panicked,
+}
+
+/// The engine is closed, but not everything is in order. What was answered as durable is durable.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CloseError {
+    /// Called on a shard's own thread, which would wait for itself. The engine closes in the
+    /// background.
+    OnShard,
+    /// Partitions or shards did not end in order; opening recovers them.
+    Incomplete {
+        /// Partitions whose end is not in order, with the reason.
+        partitions: Vec<(PartitionId, corelog_storage::CloseError)>,
+        /// Shards that ended by a bug, with what is known.
+        shards: Vec<(usize, String)>,
+        /// The clock record could not be put back; the next opening starts a few seconds ahead.
+        clock: Option<IoError>,
+    },
+    /// The thread that closes could not be started or ended by a bug. The engine may be open still,
+    /// until the process ends.
+    Thread(io::Error),
+}
+
+macro_rules! from {
+    ($($source:ty => $target:ident::$variant:ident,)*) => {
+        $(impl From<$source> for $target {
+            fn from(error: $source) -> Self {
+                $target::$variant(error)
+            }
+        })*
+    };
+}
+
+from! {
+    InvalidLimit => OpenError::Limit,
+    LockError => OpenError::Lock,
+    StartError => OpenError::Start,
+    ClockError => OpenError::Clock,
+    CatalogError => OpenError::Catalog,
+    InvalidTopic => CreateTopicError::Invalid,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Limit(error) => error.fmt(f),
+            OpenError::OnShard => on_shard(f),
+            OpenError::Directory(error) => write!(f, "no data directory: {error}"),
+            OpenError::Lock(error) => error.fmt(f),
+            OpenError::Start(error) => error.fmt(f),
+            OpenError::Clock(error) => error.fmt(f),
+            OpenError::Catalog(error) => error.fmt(f),
+        }
+    }
+}
+
+fn on_shard(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str("this was called on a shard's own thread, which would wait for itself")
+}
+
+impl fmt::Display for CreateTopicError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CreateTopicError::Invalid(error) => error.fmt(f),
+            CreateTopicError::Exists { stream, topic } => {
+                write!(f, "topic {topic} of stream {stream} is there already")
+            }
+            CreateTopicError::Catalog(error) => error.fmt(f),
+            CreateTopicError::Partition { partition, why } => {
+                write!(f, "the topic was created, but not all of it is served: {partition}: {why}")
+            }
+            CreateTopicError::Busy => {
+                f.write_str("too many requests wait for the catalog, nothing was done; try later")
+            }
+            CreateTopicError::Closed => f.write_str("the engine is closed"),
+            CreateTopicError::OnShard => on_shard(f),
+        }
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::NoSuchShard { index, shards } => {
+                write!(f, "there is no shard {index}, there are {shards} (from 0)")
+            }
+            RunError::Busy => f.write_str("too much waits to be run on the shard; try later"),
+            RunError::Closed => f.write_str("the engine was closed before the code had ended"),
+            RunError::Panicked => f.write_str("the code panicked; the shard lives"),
+        }
+    }
+}
+
+impl fmt::Display for CloseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CloseError::OnShard => {
+                on_shard(f)?;
+                f.write_str("; the engine closes in the background")
+            }
+            CloseError::Incomplete { partitions, shards, clock } => {
+                f.write_str("closed, but not in order (the next opening recovers)")?;
+                let mut reasons = partitions
+                    .iter()
+                    .map(|(id, why)| format!("{id}: {why}"))
+                    .chain(shards.iter().map(|(shard, why)| format!("shard {shard}: {why}")))
+                    .chain(clock.iter().map(ToString::to_string));
+                let shown: Vec<_> = reasons.by_ref().take(3).collect();
+                write!(f, ": {}", shown.join("; "))?;
+                match reasons.count() {
+                    0 => Ok(()),
+                    more => write!(f, "; and {more} more"),
+                }
+            }
+            CloseError::Thread(error) => write!(f, "the engine could not be closed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            OpenError::Limit(error) => Some(error),
+            OpenError::OnShard => None,
+            OpenError::Directory(error) => Some(error),
+            OpenError::Lock(error) => Some(error),
+            OpenError::Start(error) => Some(error),
+            OpenError::Clock(error) => Some(error),
+            OpenError::Catalog(error) => Some(error),
+        }
+    }
+}
+
+impl std::error::Error for CreateTopicError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            CreateTopicError::Invalid(error) => Some(error),
+            CreateTopicError::Catalog(error) => Some(error),
+            CreateTopicError::Partition { why, .. } => Some(why),
+            _ => None,
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl std::error::Error for CloseError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            CloseError::OnShard => None,
+            CloseError::Incomplete { partitions, clock, .. } => match (partitions.first(), clock) {
+                (Some((_, why)), _) => Some(why),
+                (None, Some(error)) => Some(error),
+                (None, None) => None,
+            },
+            CloseError::Thread(error) => Some(error),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Everything that is limited, with its default, fixed when the engine opens.
+
+use std::fmt;
+use std::time::Duration;
+
+use corelog_format::BATCH_BYTES_MAX;
+use corelog_io::BLOCK;
+use corelog_shard::{ClientLimits, ShardLimits};
+use corelog_storage::SharedLimits;
+
+use crate::runtime::MemoryLimits;
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// What the engine may use, fixed when it opens. Where a limit is reached callers are answered
+/// `Busy`, or wait, or get copies instead of views, as each field says; nothing grows beyond.
+///
+/// Numbers are for EACH shard, unless they say otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Buffers that the kernel has registered, bytes: locked memory, allocated at open. A power of two
+    /// from 64 KiB. Buffers beyond it come from the allocator, a little slower. Default 64 MiB.
+    pub registered_bytes: usize,
+    /// Buffers with data on its way to the disk or kept for readers, bytes. Appends wait where it is
+    /// used up. From 4 MiB, and `cache_bytes + lease_bytes` must leave 2 MiB of it. Default 64 MiB.
+    pub write_bytes: usize,
+    /// Buffers that polls read into, bytes. Polls wait where it is used up. From 128 MiB, twice
+    /// the largest batch; it is a bound, not an allocation. Default 256 MiB.
+    pub read_bytes: usize,
+    /// Part of `write_bytes` that keeps written data for readers at the end of the logs. Default
+    /// 16 MiB.
+    pub cache_bytes: usize,
+    /// Buffers that records hold which left the shard, bytes; what goes beyond is copied.
+    /// Default 24 MiB.
+    pub lease_bytes: usize,
+    /// Views that left the shard, however small; what goes beyond is copied. Default 4,096.
+    pub leases: usize,
+    /// Open files for reading sealed segments. Default 256.
+    pub open_files: usize,
+    /// Requests that wait in a mailbox; `Busy` beyond. Default 4,096.
+    pub mailbox_requests: usize,
+    /// Appends that are not answered yet, of all clients; `Busy` beyond. Default 8,192.
+    pub appends_in_flight: usize,
+    /// Bytes of them; `Busy` beyond. One append is always taken. Default 256 MiB.
+    pub append_bytes_in_flight: usize,
+    /// Polls that are not answered yet, of all clients; `Busy` beyond. Default 8,192.
+    pub polls_in_flight: usize,
+    /// Most bytes one poll gets, whatever it asks for (one batch may be longer). Default 8 MiB.
+    pub poll_bytes: usize,
+    /// Requests of one client (and its clones) that are not answered yet, on ALL shards together;
+    /// `Busy` beyond. Default 4,096.
+    pub client_requests_in_flight: usize,
+    /// Bytes of one client's appends that are not answered yet, on ALL shards together; `Busy`
+    /// beyond. One append is always taken. Default 128 MiB.
+    pub client_bytes_in_flight: usize,
+    /// Partitions that are opened or closed side by side. Default 64.
+    pub openings: usize,
+    /// Threads for file operations that may block (open, allocate, cut, rename), for ALL shards
+    /// together. Default 2.
+    pub file_threads: usize,
+    /// How long closing waits for records that are still held somewhere. Their memory is never
+    /// freed then, and they stay readable. Default 2 s.
+    pub lease_patience: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let (shard, client) = (ShardLimits::default(), ClientLimits::default());
+        let shared = SharedLimits::default();
+        Limits {
+            registered_bytes: 64 * MIB,
+            write_bytes: 64 * MIB,
+            read_bytes: 256 * MIB,
+            cache_bytes: shared.cache_bytes,
+            lease_bytes: 24 * MIB,
+            leases: 4096,
+            open_files: shared.open_files,
+            mailbox_requests: shard.mailbox_requests,
+            appends_in_flight: shard.appends_in_flight,
+            append_bytes_in_flight: shard.append_bytes_in_flight,
+            polls_in_flight: shard.polls_in_flight,
+            poll_bytes: shard.poll_bytes,
+            client_requests_in_flight: client.requests_in_flight,
+            client_bytes_in_flight: client.bytes_in_flight,
+            openings: shard.openings,
+            file_threads: 2,
+            lease_patience: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A limit that cannot be worked with. Nothing was touched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidLimit {
+    /// The option: a field of `Limits`, or "shards".
+    pub option: &'static str,
+    /// What was asked for.
+    pub value: usize,
+    /// What is allowed.
+    pub allowed: String,
+}
+
+impl fmt::Display for InvalidLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let InvalidLimit { option, value, allowed } = self;
+        write!(f, "{option} = {value} is not allowed: choose {allowed}")
+    }
+}
+
+impl std::error::Error for InvalidLimit {}
+
+impl Limits {
+    /// Refuses a plan that could not make progress, or could not be allocated.
+    pub(crate) fn validate(&self) -> Result<(), InvalidLimit> {
+        let refused =
+            |option, value: usize, allowed: String| Err(InvalidLimit { option, value, allowed });
+        let registered = self.registered_bytes;
+        if !registered.is_power_of_two() || !(64 * KIB..=1 << 36).contains(&registered) {
+            let allowed = "a power of two from 65536 (64 KiB) to 2^36".to_owned();
+            return refused("registered_bytes", registered, allowed);
+        }
+        // A read of the largest batch begins and ends inside of blocks, and the pool knows powers
+        // of two only.
+        let largest = (BATCH_BYTES_MAX as usize + 2 * BLOCK).next_power_of_two();
+        let promised = self.cache_bytes.saturating_add(self.lease_bytes);
+        let two_writes = 2 * SharedLimits::default().write_bytes;
+        let ranges = [
+            ("write_bytes", self.write_bytes, (4 * MIB).max(promised.saturating_add(two_writes))),
+            (
+                "read_bytes",
+                self.read_bytes,
+                largest.max(self.lease_bytes.saturating_add(largest / 2)),
+            ),
+            ("leases", self.leases, 0),
+            ("open_files", self.open_files, 1),
+            ("mailbox_requests", self.mailbox_requests, 1),
+            ("appends_in_flight", self.appends_in_flight, 1),
+            ("polls_in_flight", self.polls_in_flight, 1),
+            ("poll_bytes", self.poll_bytes, 1),
+            ("client_requests_in_flight", self.client_requests_in_flight, 1),
+            ("openings", self.openings, 1),
+            ("file_threads", self.file_threads, 1),
+        ];
+        // Tables of these are allocated at open.
+        let counted = ["leases", "mailbox_requests", "appends_in_flight", "polls_in_flight"];
+        for (option, value, min) in ranges {
+            let max = if counted.contains(&option) { 1 << 20 } else { 1 << 40 };
+            if !(min..=max).contains(&value) {
+                return refused(option, value, format!("a value from {min} to {max}"));
+            }
+        }
+        if self.file_threads > 64 {
+            return refused("file_threads", self.file_threads, "a value from 1 to 64".to_owned());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn memory(&self) -> MemoryLimits {
+        MemoryLimits {
+            write_bytes: self.write_bytes,
+            read_bytes: self.read_bytes,
+            lease_slots: self.leases,
+            lease_bytes: self.lease_bytes,
+        }
+    }
+
+    pub(crate) fn shared(&self) -> SharedLimits {
+        SharedLimits {
+            cache_bytes: self.cache_bytes,
+            open_files: self.open_files,
+            ..SharedLimits::default()
+        }
+    }
+
+    pub(crate) fn shard(&self) -> ShardLimits {
+        ShardLimits {
+            mailbox_requests: self.mailbox_requests,
+            appends_in_flight: self.appends_in_flight,
+            append_bytes_in_flight: self.append_bytes_in_flight,
+            polls_in_flight: self.polls_in_flight,
+            poll_bytes: self.poll_bytes,
+            openings: self.openings,
+            ..ShardLimits::default()
+        }
+    }
+
+    pub(crate) fn client(&self) -> ClientLimits {
+        ClientLimits {
+            requests_in_flight: self.client_requests_in_flight,
+            bytes_in_flight: self.client_bytes_in_flight,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_allowed_and_each_wrong_value_is_named() {
+        Limits::default().validate().unwrap();
+        type Set = fn(&mut Limits);
+        let wrong: [(&str, Set); 12] = [
+            ("registered_bytes", |l| l.registered_bytes = 3 * MIB),
+            ("registered_bytes", |l| l.registered_bytes = 32 * KIB),
+            ("write_bytes", |l| l.write_bytes = 2 * MIB),
+            ("write_bytes", |l| l.lease_bytes = 60 * MIB),
+            ("write_bytes", |l| l.cache_bytes = usize::MAX),
+            ("read_bytes", |l| l.read_bytes = 127 * MIB),
+            ("leases", |l| l.leases = usize::MAX),
+            ("mailbox_requests", |l| l.mailbox_requests = 0),
+            ("appends_in_flight", |l| l.appends_in_flight = 1 << 21),
+            ("polls_in_flight", |l| l.polls_in_flight = 0),
+            ("poll_bytes", |l| l.poll_bytes = 0),
+            ("file_threads", |l| l.file_threads = 65),
+        ];
+        for (option, set) in wrong {
+            let mut limits = Limits::default();
+            set(&mut limits);
+            let error = limits.validate().unwrap_err();
+            assert_eq!(error.option, option, "{error}");
+            assert!(error.to_string().contains(option), "{error}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Opening partitions: the owner shard makes or recovers the directory; one that belongs to another
+//! incarnation is moved out of the way first.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use corelog_io::{IoError, IoOp};
+use corelog_shard::{
+    Call, Client, ClientLimits, ControlError, FailureReason, PartitionFailure, PartitionId, Shards,
+    Unavailable,
+};
+use corelog_storage::{OpenError, OpenReport, Place, PollQuery};
+
+use crate::catalog::Entry;
+use crate::clock_keeper::ClockKeeper;
+use crate::data_dir::{DataDir, create_dirs, sync_dir};
+use crate::poll::Poll;
+
+/// Openings on their way at a time, all shards together; each shard limits its own further.
+const IN_FLIGHT_MAX: usize = 512;
+/// How long to wait where a mailbox has no room.
+const BUSY_WAIT: Duration = Duration::from_millis(1);
+
+/// Opens partitions and sees to what an opening needs from outside of its shard. For threads that
+/// may block.
+pub(crate) struct Opener {
+    dir: DataDir,
+    shards: Shards,
+    client: Client,
+    clock: Arc<ClockKeeper>,
+    /// The clock record is younger than the data: it says nothing about old timestamps.
+    clock_is_new: bool,
+}
+
+/// How the opening of one partition went.
+pub(crate) type Opened = (PartitionId, Result<OpenReport, ControlError>);
+
+impl Opener {
+    pub(crate) fn new(
+        dir: DataDir,
+        shards: Shards,
+        clock: Arc<ClockKeeper>,
+        clock_is_new: bool,
+    ) -> Opener {
+        let client = shards.client(&ClientLimits::default());
+        Opener { dir, shards, client, clock, clock_is_new }
+    }
+
+    /// Opens `entries` side by side, and tells how each went, in the order given. A partition that
+    /// cannot be opened never stops the others.
+    pub(crate) fn open_all(&self, entries: Vec<Entry>) -> Vec<Opened> {
+        let mut results = Vec::with_capacity(entries.len());
+        let mut flying: VecDeque<(Entry, Call<OpenReport, ControlError>)> = VecDeque::new();
+        for entry in entries {
+            if flying.len() == IN_FLIGHT_MAX
+                && let Some((entry, call)) = flying.pop_front()
+            {
+                results.push(self.land(&entry, call));
+            }
+            let call = self.begin(&entry);
+            flying.push_back((entry, call));
+        }
+        for (entry, call) in flying {
+            results.push(self.land(&entry, call));
+        }
+        results
+    }
+
+    fn begin(&self, entry: &Entry) -> Call<OpenReport, ControlError> {
+        let place = Place {
+            root: self.dir.root().to_owned(),
+            dir: self.dir.partition(entry.id),
+            partition_id: entry.id.partition,
+            incarnation: entry.incarnation,
+        };
+        loop {
+            let call = self.shards.open(entry.id, place.clone(), entry.config.clone());
+            match call.refusal() {
+                Some(ControlError::Unavailable(Unavailable::Busy)) => thread::sleep(BUSY_WAIT),
+                _ => return call,
+            }
+        }
+    }
+
+    fn land(&self, entry: &Entry, call: Call<OpenReport, ControlError>) -> Opened {
+        let mut result = wait(call, || self.begin(entry));
+        if let Some(found) = other_incarnation(&result) {
+            result = match self.move_away(entry.id, found) {
+                Ok(()) => wait(self.begin(entry), || self.begin(entry)),
+                Err(error) => Err(unopened(entry.id, error)),
+            };
+        }
+        if let Ok(report) = &result
+            && (report.adopted || self.clock_is_new)
+            && let Err(error) = self.lift_clock(entry.id)
+        {
+            result = Err(unopened(entry.id, error));
+        }
+        (entry.id, result)
+    }
+
+    /// Stamps must come behind what is stored. Ours are below the clock record; those of files that
+    /// came from elsewhere need not be.
+    fn lift_clock(&self, id: PartitionId) -> Result<(), IoError> {
+        let last: PollQuery = Poll::last(1).max_bytes(1).into();
+        // What cannot be read has no stamp that could be compared; polls tell about it.
+        let Ok(records) = self.client.poll(id, last).wait() else { return Ok(()) };
+        let stamps = records.batches().filter_map(Result::ok).map(|b| b.header().base_timestamp);
+        match stamps.max() {
+            Some(last) => self.clock.lift(last),
+            None => Ok(()),
+        }
+    }
+
+    /// Moves the directory of a partition that no longer exists to the trash, durably.
+    fn move_away(&self, id: PartitionId, found: u64) -> Result<(), IoError> {
+        let (from, trash) = (self.dir.partition(id), self.dir.trash());
+        create_dirs(&trash)?;
+        let PartitionId { stream, topic, partition } = id;
+        let mut to = trash.join(format!("{stream}-{topic}-{partition}-{found}"));
+        // A copy of the same incarnation may be there already: keep both.
+        for number in 1.. {
+            if !to.exists() {
+                break;
+            }
+            to = trash.join(format!("{stream}-{topic}-{partition}-{found}.{number}"));
+        }
+        let renamed = std::fs::rename(&from, &to);
+        renamed.map_err(|source| IoError::new(IoOp::Rename, &from, source))?;
+        sync_dir(&trash)?;
+        from.parent().map_or(Ok(()), |parent: &Path| sync_dir(parent))
+    }
+}
+
+/// Waits for `call`; one that a full mailbox refused on its way is made again.
+fn wait(
+    mut call: Call<OpenReport, ControlError>,
+    again: impl Fn() -> Call<OpenReport, ControlError>,
+) -> Result<OpenReport, ControlError> {
+    loop {
+        match call.wait() {
+            Err(ControlError::Unavailable(Unavailable::Busy)) => {
+                thread::sleep(BUSY_WAIT);
+                call = again();
+            }
+            other => return other,
+        }
+    }
+}
+
+/// The incarnation that was found where another was expected.
+fn other_incarnation(result: &Result<OpenReport, ControlError>) -> Option<u64> {
+    let Err(ControlError::Unavailable(Unavailable::PartitionFailed(failure))) = result else {
+        return None;
+    };
+    match &failure.reason {
+        FailureReason::Open(error) => match **error {
+            OpenError::OtherIncarnation { found, .. } => Some(found),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn unopened(partition: PartitionId, error: IoError) -> ControlError {
+    let reason = FailureReason::Open(Arc::new(OpenError::Io(error)));
+    Unavailable::PartitionFailed(PartitionFailure { partition, reason }).into()
+}

@@ -1,0 +1,27 @@
+//! What the engine tells about itself.
+
+pub use crate::builder::OpenSummary;
+pub use crate::runtime::{PoolPages, SmallBecause};
+pub use corelog_shard::ShardStats;
+pub use corelog_storage::{OpenDamage, OpenReport, PartitionStats};
+
+/// Counters of an engine.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct EngineStats {
+    /// One entry for each shard, by number.
+    pub shards: Vec<ShardStats>,
+    /// Files are opened with O_DIRECT. False only where the file system refused it and
+    /// `DirectIo::Preferred` was asked for.
+    pub direct_io: bool,
+    /// How often the clock record could not be written. While it cannot, appends go on for a few
+    /// seconds, then wait.
+    pub clock_failures: u64,
+    /// The reason of the last one.
+    pub clock_failure: Option<String>,
+    /// Tasks on shards that panicked: partitions' (the partition is out of service then) and the
+    /// embedder's.
+    pub panics: u64,
+    /// The message of the last one.
+    pub panic: Option<String>,
+}
