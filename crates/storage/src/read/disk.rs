@@ -57,7 +57,8 @@ pub(super) async fn serve<P: Platform, A: Answer>(
         let end_offset = batch.header.end_offset();
         reached = end_offset.map(|offset| (offset, walker.position()));
         // A sealed file has no length of its own to stop at: its last batch ends it.
-        if selection.is_done() || (after.is_some() && end_offset == after) {
+        let last = after.is_some() && end_offset == after;
+        if last || selection.is_done() || selection.stop_before(walker.peek_len()) {
             break;
         }
         found = match walker.next().await {
@@ -88,9 +89,9 @@ fn count_read<P: Platform, A: Answer>(inner: &Inner<P, A>, walker: &Walker<FileO
 /// How much to read at once: what the poll may take, and the way there from an index entry.
 fn read_bytes<P: Platform, A: Answer>(inner: &Inner<P, A>, left: usize, hint: bool) -> usize {
     let way = if hint { inner.config.index_step as usize } else { 0 };
-    let most = inner.shared.limits().read_bytes;
-    let wanted = left.min(most).saturating_add(way) + BLOCK;
-    (align_up(wanted as u64) as usize).clamp(BLOCK, most)
+    // Batches begin and end within blocks: one more on either side.
+    let wanted = left.min(inner.shared.limits().read_bytes) + way + 2 * BLOCK;
+    align_up(wanted as u64) as usize
 }
 
 fn take<S: corelog_io::SharedBytes>(selection: &mut Selection<S>, batch: &Found<S>) -> Take {
