@@ -120,6 +120,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         place: Place,
         config: LogConfig,
     ) -> Result<(Self, OpenReport), OpenError> {
+        config.validate().map_err(OpenError::Config)?;
         let (opened, report) = crate::recover::open(&shared, &place, &config).await?;
         let config = Rc::new(config);
         let appender = Appender::new(

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use corelog_format::{Expect, FormatError, FormatErrorKind, IndexEntry};
-use corelog_io::{BLOCK, Disk, Open, Platform, align_up};
+use corelog_io::{BLOCK, Platform, align_up};
 
 use super::select::{Selection, Take};
 use super::walker::{Damage, Found, ReadFault, Walker};
@@ -183,10 +183,8 @@ async fn index_of<P: Platform, A: Answer>(
         return index;
     }
     let disk = inner.shared.platform().disk();
-    let index = match disk.open(&index_path(&inner.place.dir, segment), Open::default()).await {
-        Ok(file) => index::load(&file, INDEX_BYTES_MAX).await,
-        Err(_) => SparseIndex::default(),
-    };
+    let path = index_path(&inner.place.dir, segment);
+    let Some(index) = index::load(disk, &path, INDEX_BYTES_MAX).await else { return Rc::default() };
     let index = Rc::new(index);
     let limit = inner.shared.limits().loaded_indexes;
     inner.segments.borrow_mut().keep_index(segment, Rc::clone(&index), limit);
