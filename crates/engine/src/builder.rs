@@ -141,6 +141,7 @@ impl EngineBuilder {
         };
         let control = Control {
             shards,
+            doors: Arc::clone(&doors),
             catalog,
             opener: Arc::new(opener),
             clock,
@@ -148,7 +149,7 @@ impl EngineBuilder {
             direct_io: facts.direct,
         };
         let client_limits = self.limits.client();
-        Ok(Engine::new(Arc::new(control), runtime, doors, lock, client_limits, opened))
+        Ok(Engine::new(Arc::new(control), runtime, lock, client_limits, opened))
     }
 
     fn count(&self) -> Result<usize, OpenError> {

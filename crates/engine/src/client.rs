@@ -9,8 +9,8 @@ use corelog_shard::{
 };
 use corelog_storage::{Ack, Appended, Watermarks};
 
-use crate::control::Control;
-use crate::error::{AppendError, ControlError, CreateTopicError, PollError};
+use crate::control::{AskedShard, Control};
+use crate::error::{AppendError, ControlError, CreateTopicError, PollError, Unavailable};
 use crate::poll::Poll;
 use crate::stats::EngineStats;
 use crate::topic::{NewTopic, TopicConfig};
@@ -141,13 +141,13 @@ impl Client {
     /// Counters of the engine, its shards and its partitions.
     pub fn stats(&self) -> impl Future<Output = Result<EngineStats, ControlError>> + Send + use<> {
         let control = Arc::clone(&self.control);
-        let asked: Vec<_> = control.ask_stats();
+        let asked = control.ask_stats();
         async move {
-            let mut shards = Vec::with_capacity(asked.len());
-            for call in asked {
-                shards.push(call.await?);
+            let mut answers = Vec::with_capacity(asked.len());
+            for shard in asked {
+                answers.push(shard.answer().await?);
             }
-            Ok(control.stats(shards))
+            Ok(control.stats(answers))
         }
     }
 
@@ -156,7 +156,11 @@ impl Client {
     /// # Errors
     /// As there, and `OnShard`.
     pub fn stats_blocking(&self) -> Result<EngineStats, ControlError> {
-        let shards: Result<_, _> = self.control.ask_stats().into_iter().map(|c| c.wait()).collect();
-        Ok(self.control.stats(shards?))
+        if ShardThread::is_current() {
+            return Err(Unavailable::OnShard.into());
+        }
+        let asked = self.control.ask_stats().into_iter();
+        let answers: Result<_, _> = asked.map(AskedShard::wait).collect();
+        Ok(self.control.stats(answers?))
     }
 }

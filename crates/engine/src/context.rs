@@ -10,7 +10,7 @@ use corelog_storage::Ack;
 
 use crate::guests::Guests;
 use crate::poll::Poll;
-use crate::runtime::{RealBytes, RealDisk, RealPlatform};
+use crate::runtime::{MemoryUse, RealBytes, RealDisk, RealPlatform};
 
 /// Lends a shard's buffers by the runtime's leases.
 #[derive(Clone)]
@@ -74,6 +74,11 @@ impl ShardContext {
     /// As [`Client::watermarks`](crate::Client::watermarks).
     pub fn watermarks(&self, partition: PartitionId) -> WatermarksCall {
         self.inner.watermarks(partition)
+    }
+
+    /// What the shard's buffers are used for now.
+    pub fn memory(&self) -> MemoryUse {
+        self.inner.platform().disk().memory()
     }
 
     /// Runs `task` on this shard, detached. A panic ends the task and nothing else. The engine's close

@@ -3,23 +3,47 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use corelog_shard::{Call, ControlError, ShardStats, Shards};
+use corelog_shard::{Call, ControlError, ShardStats, Shards, Unavailable};
 
 use crate::catalog::{Catalog, CreateFailure, NotTaken, Store, now_us};
 use crate::clock_keeper::ClockKeeper;
+use crate::context::ShardContext;
 use crate::error::CreateTopicError;
+use crate::guests::Door;
 use crate::opening::Opener;
+use crate::runtime::MemoryUse;
 use crate::stats::EngineStats;
 use crate::topic::NewTopic;
 
 /// The engine behind its clients.
 pub(crate) struct Control {
     pub(crate) shards: Shards,
+    pub(crate) doors: Arc<[Door]>,
     pub(crate) catalog: Catalog,
     pub(crate) opener: Arc<Opener>,
     pub(crate) clock: Arc<ClockKeeper>,
     pub(crate) panics: Arc<Panics>,
     pub(crate) direct_io: bool,
+}
+
+/// The answers of one shard that was asked how it is.
+pub(crate) struct AskedShard {
+    stats: Call<ShardStats, ControlError>,
+    memory: oneshot::Receiver<MemoryUse>,
+}
+
+impl AskedShard {
+    pub(crate) async fn answer(self) -> Result<(ShardStats, MemoryUse), ControlError> {
+        let stats = self.stats.await?;
+        let memory = self.memory.await.map_err(|_| ControlError::from(Unavailable::Closed))?;
+        Ok((stats, memory))
+    }
+
+    pub(crate) fn wait(self) -> Result<(ShardStats, MemoryUse), ControlError> {
+        let stats = self.stats.wait()?;
+        let memory = self.memory.recv().map_err(|_| ControlError::from(Unavailable::Closed))?;
+        Ok((stats, memory))
+    }
 }
 
 /// Panics of tasks on shards, for the statistics.
@@ -55,14 +79,24 @@ impl Control {
         }
     }
 
-    pub(crate) fn ask_stats(&self) -> Vec<Call<ShardStats, ControlError>> {
-        (0..self.shards.count()).map(|shard| self.shards.stats(shard)).collect()
+    /// Asks every shard how it is.
+    pub(crate) fn ask_stats(&self) -> Vec<AskedShard> {
+        let ask = |(shard, door): (usize, &Door)| {
+            let (done, memory) = oneshot::channel();
+            let look = move |context: ShardContext| drop(done.send(context.memory()));
+            // Refused or dropped, it shows as an answer that never comes.
+            let _ = door.enter(Box::new(|context| Box::pin(async move { look(context) })));
+            AskedShard { stats: self.shards.stats(shard), memory }
+        };
+        self.doors.iter().enumerate().map(ask).collect()
     }
 
-    pub(crate) fn stats(&self, shards: Vec<ShardStats>) -> EngineStats {
+    pub(crate) fn stats(&self, asked: Vec<(ShardStats, MemoryUse)>) -> EngineStats {
+        let (shards, memory) = asked.into_iter().unzip();
         let (clock_failures, clock_failure) = self.clock.failures();
         EngineStats {
             shards,
+            memory,
             direct_io: self.direct_io,
             clock_failures,
             clock_failure,

@@ -42,7 +42,6 @@ pub struct Engine {
 struct Open {
     control: Arc<Control>,
     runtime: Runtime,
-    doors: Arc<[Door]>,
     lock: DirLock,
 }
 
@@ -55,12 +54,11 @@ impl Engine {
     pub(crate) fn new(
         control: Arc<Control>,
         runtime: Runtime,
-        doors: Arc<[Door]>,
         lock: DirLock,
         client_limits: ClientLimits,
         opened: OpenSummary,
     ) -> Engine {
-        Engine { open: Some(Open { control, runtime, doors, lock }), client_limits, opened }
+        Engine { open: Some(Open { control, runtime, lock }), client_limits, opened }
     }
 
     /// What opening found.
@@ -70,7 +68,7 @@ impl Engine {
 
     /// How many shards run.
     pub fn shards(&self) -> usize {
-        self.open().doors.len()
+        self.open().control.doors.len()
     }
 
     /// A client with limits of its own; its clones share them.
@@ -96,7 +94,7 @@ impl Engine {
         F: Future<Output = T> + 'static,
     {
         let (done, answer) = oneshot::channel();
-        let doors = &self.open().doors;
+        let doors = &self.open().control.doors;
         let entered = match doors.get(index) {
             None => Err(RunError::NoSuchShard { index, shards: doors.len() }),
             Some(door) => door.enter(run::job(code, done)).map_err(|refused| match refused {
@@ -174,11 +172,11 @@ fn closer_died() -> CloseError {
 /// The end, in order: no new topics; the shards serve what they have and close their partitions; their
 /// threads leave; only then the clock goes back to the present and the lock is let go.
 fn close(open: Open) -> Result<(), CloseError> {
-    let Open { control, runtime, doors, lock } = open;
+    let Open { control, runtime, lock } = open;
     control.catalog.close();
     let reports = close_shards(&control.shards);
     // A shard whose thread died has not closed its door.
-    doors.iter().for_each(Door::close);
+    control.doors.iter().for_each(Door::close);
     let ends = runtime.join();
 
     let mut partitions = Vec::new();

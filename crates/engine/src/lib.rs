@@ -30,5 +30,5 @@ pub use runtime::{DirectIo, HugePageAlloc};
 pub use topic::TopicConfig;
 
 pub use corelog_format::{BatchBuilder, Message};
-pub use corelog_shard::{PartitionId, Producer, Records};
+pub use corelog_shard::{Call, PartitionId, Producer, Records};
 pub use corelog_storage::{Ack, Appended, Watermarks};

@@ -1,7 +1,7 @@
 //! What the engine tells about itself.
 
 pub use crate::builder::OpenSummary;
-pub use crate::runtime::{PoolPages, SmallBecause};
+pub use crate::runtime::{MemoryUse, PoolPages, SmallBecause};
 pub use corelog_shard::ShardStats;
 pub use corelog_storage::{OpenDamage, OpenReport, PartitionStats};
 
@@ -11,6 +11,8 @@ pub use corelog_storage::{OpenDamage, OpenReport, PartitionStats};
 pub struct EngineStats {
     /// One entry for each shard, by number.
     pub shards: Vec<ShardStats>,
+    /// Buffers of each shard, by number.
+    pub memory: Vec<MemoryUse>,
     /// Files are opened with O_DIRECT. False only where the file system refused it and
     /// `DirectIo::Preferred` was asked for.
     pub direct_io: bool,

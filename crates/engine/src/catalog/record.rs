@@ -1,81 +1,61 @@
 //! The catalog's records as bytes: fixed places, little-endian, each with a version of its own.
 //!
-//! `docs/format.md`, "The catalog", has the tables; a test compares it with [`TABLES`].
+//! `docs/format.md`, "The catalog", has the tables; a test compares it with the places here.
 
 use std::time::Duration;
 
 use corelog_storage::LogConfig;
 
 use super::CatalogError;
-use crate::topic::TopicConfig;
+use crate::topic::{PARTITIONS_MAX, TopicConfig};
 
 /// The version that this build writes and the only one it reads.
 pub(super) const VERSION: u16 = 1;
 
-/// A record's field: its first byte, its length, its name.
+/// A record's field: its first byte and its length.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Field {
     at: usize,
     len: usize,
-    name: &'static str,
 }
 
-const fn field(at: usize, len: usize, name: &'static str) -> Field {
-    Field { at, len, name }
+const fn field(at: usize, len: usize) -> Field {
+    Field { at, len }
 }
 
 /// The fields of a stream's record.
 mod stream {
     use super::{Field, field};
-    pub(super) const VERSION: Field = field(0, 2, "version");
-    pub(super) const RESERVED: Field = field(2, 6, "reserved, zero");
-    pub(super) const CREATED_US: Field = field(8, 8, "created, microseconds since the Unix epoch");
-    pub(super) const ALL: [Field; 3] = [VERSION, RESERVED, CREATED_US];
+    pub(super) const VERSION: Field = field(0, 2);
+    pub(super) const RESERVED: Field = field(2, 6);
+    pub(super) const CREATED_US: Field = field(8, 8);
     pub(super) const LEN: usize = 16;
 }
 
 /// The fields of a topic's record.
 mod topic {
     use super::{Field, field};
-    pub(super) const VERSION: Field = field(0, 2, "version");
-    pub(super) const FLAGS: Field =
-        field(2, 2, "flags: 1 enforce_fsync, 2 preallocate_segments, 4 verify_reads");
-    pub(super) const PARTITIONS: Field = field(4, 4, "partitions");
-    pub(super) const CREATED_US: Field = field(8, 8, "created, microseconds since the Unix epoch");
-    pub(super) const SEGMENT_BYTES: Field = field(16, 8, "segment_bytes");
-    pub(super) const MESSAGES: Field = field(24, 4, "messages_required_to_save");
-    pub(super) const RESERVED: Field = field(28, 4, "reserved, zero");
-    pub(super) const BYTES: Field = field(32, 8, "size_of_messages_required_to_save");
-    pub(super) const FLUSH_AFTER_US: Field = field(40, 8, "flush_after, microseconds");
-    pub(super) const INDEX_STEP: Field = field(48, 8, "index_step");
-    pub(super) const ALL: [Field; 10] = [
-        VERSION,
-        FLAGS,
-        PARTITIONS,
-        CREATED_US,
-        SEGMENT_BYTES,
-        MESSAGES,
-        RESERVED,
-        BYTES,
-        FLUSH_AFTER_US,
-        INDEX_STEP,
-    ];
+    pub(super) const VERSION: Field = field(0, 2);
+    pub(super) const FLAGS: Field = field(2, 2);
+    pub(super) const PARTITIONS: Field = field(4, 4);
+    pub(super) const CREATED_US: Field = field(8, 8);
+    pub(super) const SEGMENT_BYTES: Field = field(16, 8);
+    pub(super) const MESSAGES: Field = field(24, 4);
+    pub(super) const RESERVED: Field = field(28, 4);
+    pub(super) const BYTES: Field = field(32, 8);
+    pub(super) const FLUSH_AFTER_US: Field = field(40, 8);
+    pub(super) const INDEX_STEP: Field = field(48, 8);
     pub(super) const LEN: usize = 56;
 }
 
 /// The fields of a partition's record.
 mod partition {
     use super::{Field, field};
-    pub(super) const VERSION: Field = field(0, 2, "version");
-    pub(super) const RESERVED: Field = field(2, 6, "reserved, zero");
-    pub(super) const INCARNATION: Field = field(8, 8, "incarnation");
-    pub(super) const ALL: [Field; 3] = [VERSION, RESERVED, INCARNATION];
+    pub(super) const VERSION: Field = field(0, 2);
+    pub(super) const RESERVED: Field = field(2, 6);
+    pub(super) const INCARNATION: Field = field(8, 8);
     pub(super) const LEN: usize = 16;
 }
-
-/// Every record with its fields, for the document.
-pub(super) const TABLES: [(&str, &[Field]); 3] =
-    [("stream", &stream::ALL), ("topic", &topic::ALL), ("partition", &partition::ALL)];
 
 const ENFORCE_FSYNC: u64 = 1;
 const PREALLOCATE: u64 = 2;
@@ -111,11 +91,6 @@ impl Field {
         let wide = value.to_le_bytes();
         debug_assert!(wide[self.len..].iter().all(|byte| *byte == 0), "{value} in {self:?}");
         bytes[self.at..self.at + self.len].copy_from_slice(&wide[..self.len]);
-    }
-
-    /// A row of the document's table.
-    pub(super) fn row(self) -> String {
-        format!("| {}..{} | {} |", self.at, self.at + self.len, self.name)
     }
 }
 
@@ -202,7 +177,12 @@ impl TopicRecord {
         };
         log.validate()
             .map_err(|error| CatalogError::damaged(format!("a topic record: {error}")))?;
-        let config = TopicConfig::new(topic::PARTITIONS.get(bytes) as u32, &log);
+        let partitions = topic::PARTITIONS.get(bytes) as u32;
+        if !(1..=PARTITIONS_MAX).contains(&partitions) {
+            let why = format!("a topic record has {partitions} partitions");
+            return Err(CatalogError::damaged(why));
+        }
+        let config = TopicConfig::new(partitions, &log);
         Ok(TopicRecord { created_us: topic::CREATED_US.get(bytes), config })
     }
 }
@@ -227,7 +207,7 @@ mod tests {
 
     fn topic_record() -> TopicRecord {
         let config = TopicConfig {
-            partitions: 0x0102_0304,
+            partitions: 0x000A_0304,
             segment_bytes: 1 << 20,
             enforce_fsync: true,
             messages_required_to_save: 5,
@@ -240,10 +220,62 @@ mod tests {
         TopicRecord { created_us: 9, config }
     }
 
+    /// The rows of a table in docs/format.md: places from here, words from there.
+    fn documented(record: &str, fields: &[(Field, &str)]) {
+        let document = include_str!("../../../../docs/format.md");
+        let marker = format!("<!-- catalog: {record} -->\n");
+        let (_, section) = document.split_once(&marker).expect("the table is in the document");
+        let rows: Vec<_> = section.lines().skip(2).take_while(|row| row.starts_with('|')).collect();
+        let mut end = 0;
+        for (row, (field, name)) in rows.iter().zip(fields) {
+            let Field { at, len } = *field;
+            let start = format!("| {at} | {len} | {name} | ");
+            assert!(row.starts_with(&start), "{record}: {row} should begin {start}");
+            assert_eq!(at, end, "{record}: a gap before {name}");
+            end = at + len;
+        }
+        assert_eq!(rows.len(), fields.len(), "{record}");
+    }
+
+    #[test]
+    fn the_document_has_the_same_places() {
+        documented(
+            "stream",
+            &[
+                (stream::VERSION, "version"),
+                (stream::RESERVED, "reserved"),
+                (stream::CREATED_US, "created_us"),
+            ],
+        );
+        documented(
+            "topic",
+            &[
+                (topic::VERSION, "version"),
+                (topic::FLAGS, "flags"),
+                (topic::PARTITIONS, "partitions"),
+                (topic::CREATED_US, "created_us"),
+                (topic::SEGMENT_BYTES, "segment_bytes"),
+                (topic::MESSAGES, "messages_required_to_save"),
+                (topic::RESERVED, "reserved"),
+                (topic::BYTES, "size_of_messages_required_to_save"),
+                (topic::FLUSH_AFTER_US, "flush_after_us"),
+                (topic::INDEX_STEP, "index_step"),
+            ],
+        );
+        documented(
+            "partition",
+            &[
+                (partition::VERSION, "version"),
+                (partition::RESERVED, "reserved"),
+                (partition::INCARNATION, "incarnation"),
+            ],
+        );
+    }
+
     /// The bytes of version 1, written down by hand: what is on disks must stay readable.
     #[test]
     fn version_one_is_these_bytes() {
-        let mut topic = vec![1, 0, 5, 0, 4, 3, 2, 1];
+        let mut topic = vec![1, 0, 5, 0, 4, 3, 10, 0];
         for number in [9_u64, 1 << 20, 5, 6, 7, 8192] {
             topic.extend(number.to_le_bytes());
         }
@@ -264,10 +296,10 @@ mod tests {
             assert!(TopicRecord::decode(&good[..len]).is_err(), "{len} bytes");
         }
         assert!(TopicRecord::decode(&[&good[..], &[0]].concat()).is_err(), "a byte too many");
-        for (at, value) in [(0, 0), (2, 8), (28, 1), (24, 0), (16, 1), (40, 0)] {
+        for (at, value) in [(0, 0), (2, 8), (28, 1), (24, 0), (16, 1), (40, 0), (4, 0), (7, 1)] {
             let mut bytes = good;
             bytes[at] = value;
-            if at == 24 || at == 40 {
+            if value == 0 && at > 0 {
                 bytes[at..at + 4].fill(0);
             }
             let error = TopicRecord::decode(&bytes).unwrap_err();

@@ -163,7 +163,7 @@ impl Keeper {
                 Ok(Ask::Lift(us, done)) => {
                     self.timeline.lift(us);
                     let raised = self.raise();
-                    let told = raised.as_ref().map(|()| ()).map_err(IoError::duplicate);
+                    let told = raised.as_ref().copied().map_err(IoError::duplicate);
                     let _ = done.send(told);
                     raised
                 }

@@ -68,6 +68,22 @@ pub(crate) struct MemoryLimits {
     pub(crate) lease_bytes: usize,
 }
 
+/// What a shard's buffers are used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryUse {
+    /// Bytes of buffers with data on its way to the disk or kept for readers.
+    pub write_bytes: usize,
+    /// Bytes of buffers that reads fill or have filled.
+    pub read_bytes: usize,
+    /// Views that left the shard and did not come back yet.
+    pub leases: usize,
+    /// Bytes of the buffers that they pin.
+    pub lease_bytes: usize,
+    /// How often bytes were copied out because the limits on leases were reached.
+    pub copied: u64,
+}
+
 impl ShardIo {
     pub(super) fn new(
         ops: FileOps,
@@ -138,21 +154,36 @@ impl RealDisk {
         self.io.leases.lend(bytes, range)
     }
 
-    /// Takes back what other threads have let go of; returns how many leases that were. A busy
-    /// shard calls it in its loop; [`Disk::alloc`] does where memory is short.
-    pub(crate) fn reclaim(&self) -> usize {
-        self.io.leases.reclaim()
-    }
-
     /// True where files are opened with O_DIRECT, false where that was refused and buffered
     /// handles stand in.
+    #[cfg(test)]
     pub(crate) fn is_direct(&self) -> bool {
         self.io.direct
     }
 
+    /// Takes back what other threads have let go of; returns how many leases that were.
+    #[cfg(test)]
+    pub(crate) fn reclaim(&self) -> usize {
+        self.io.leases.reclaim()
+    }
+
     /// Bytes held by buffers for writing, and by buffers of reads.
+    #[cfg(test)]
     pub(crate) fn bytes_held(&self) -> (usize, usize) {
         (self.io.write_budget.used(), self.io.read_budget.used())
+    }
+
+    /// What the shard's buffers are used for now. Leases that came back are taken back first.
+    pub(crate) fn memory(&self) -> MemoryUse {
+        let leases = &self.io.leases;
+        leases.reclaim();
+        MemoryUse {
+            write_bytes: self.io.write_budget.used(),
+            read_bytes: self.io.read_budget.used(),
+            leases: leases.out(),
+            lease_bytes: leases.bytes_out(),
+            copied: leases.copied(),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 
@@ -230,9 +230,4 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), IoError> {
 /// Removes a file.
 pub(crate) fn remove(path: &Path) -> Result<(), IoError> {
     fs::remove_file(path).map_err(|source| IoError::new(IoOp::Remove, path, source))
-}
-
-/// The absolute form of `path`: glommio and the threads must not depend on the working directory.
-pub(crate) fn absolute(path: &Path) -> io::Result<PathBuf> {
-    std::path::absolute(path)
 }

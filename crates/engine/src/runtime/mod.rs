@@ -41,7 +41,8 @@ pub use uring::{Facts as UringFacts, UringError};
 #[cfg(test)]
 mod tests;
 pub(crate) use buffer::RealBytes;
+pub use disk::MemoryUse;
 pub(crate) use disk::{MemoryLimits, RealDisk};
-pub(crate) use executor::{Runtime, RuntimeOptions, ShardEnd, ShardFacts, ShardMain, usable_cpus};
+pub(crate) use executor::{Runtime, RuntimeOptions, ShardEnd, ShardMain, usable_cpus};
 pub use huge_pool::{PoolPages, SmallBecause};
 pub(crate) use platform::RealPlatform;
