@@ -2,8 +2,9 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `executor` | shard threads: start all or none, run, drain, leave |
+//! | `threads`, `executor` | shard threads: start all or none, run, drain, leave |
 //! | `platform`, `disk`, `file`, `clock`, `spawn` | the traits, implemented |
+//! | `transfer` | whole reads and writes out of calls that may be cut short |
 //! | `buffer`, `budget` | buffers of the registered pool, counted |
 //! | `huge_alloc`, `huge_pool` | the pool on 2 MiB pages |
 //! | `lease` | buffers lent to other threads |
@@ -31,6 +32,8 @@ mod platform;
 mod pulse;
 mod spawn;
 mod start_error;
+mod threads;
+mod transfer;
 mod uring;
 
 pub use direct::{DirectIo, DirectIoError};
@@ -39,6 +42,6 @@ pub use huge_alloc::HugePageAlloc;
 #[cfg(test)]
 mod tests;
 pub(crate) use disk::MemoryLimits;
-pub(crate) use executor::{Runtime, RuntimeFacts, RuntimeOptions, ShardEnd, ShardFacts, ShardMain};
 pub(crate) use huge_pool::{PoolPages, SmallBecause};
 pub(crate) use platform::RealPlatform;
+pub(crate) use threads::{Runtime, RuntimeFacts, RuntimeOptions, ShardEnd, ShardFacts, ShardMain};
