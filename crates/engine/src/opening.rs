@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use corelog_io::{IoError, IoOp};
 use corelog_shard::{
@@ -23,6 +23,10 @@ use crate::poll::Poll;
 const IN_FLIGHT_MAX: usize = 512;
 /// How long to wait where a mailbox has no room.
 const BUSY_WAIT: Duration = Duration::from_millis(1);
+/// A process that was killed holds its segments' locks until the kernel has ended its last writes,
+/// which may be after its death. So long that is waited for, and so often looked.
+const LOCKED_PATIENCE: Duration = Duration::from_secs(10);
+const LOCKED_WAIT: Duration = Duration::from_millis(5);
 
 /// Opens partitions and sees to what an opening needs from outside of its shard. For threads that
 /// may block.
@@ -87,7 +91,14 @@ impl Opener {
 
     fn land(&self, entry: &Entry, call: Call<OpenReport, ControlError>) -> Opened {
         let mut result = wait(call, || self.begin(entry));
-        if let Some(found) = other_incarnation(&result) {
+        let patience = Instant::now() + LOCKED_PATIENCE;
+        while matches!(open_error(&result), Some(OpenError::Locked { .. }))
+            && Instant::now() < patience
+        {
+            thread::sleep(LOCKED_WAIT);
+            result = wait(self.begin(entry), || self.begin(entry));
+        }
+        if let Some(&OpenError::OtherIncarnation { found, .. }) = open_error(&result) {
             result = match self.move_away(entry.id, found) {
                 Ok(()) => wait(self.begin(entry), || self.begin(entry)),
                 Err(error) => Err(unopened(entry.id, error)),
@@ -151,16 +162,15 @@ fn wait(
     }
 }
 
-/// The incarnation that was found where another was expected.
-fn other_incarnation(result: &Result<OpenReport, ControlError>) -> Option<u64> {
-    let Err(ControlError::Unavailable(Unavailable::PartitionFailed(failure))) = result else {
-        return None;
-    };
-    match &failure.reason {
-        FailureReason::Open(error) => match **error {
-            OpenError::OtherIncarnation { found, .. } => Some(found),
-            _ => None,
-        },
+/// Why storage could not open the partition, where that is the reason.
+fn open_error(result: &Result<OpenReport, ControlError>) -> Option<&OpenError> {
+    match result {
+        Err(ControlError::Unavailable(Unavailable::PartitionFailed(failure))) => {
+            match &failure.reason {
+                FailureReason::Open(error) => Some(error),
+                _ => None,
+            }
+        }
         _ => None,
     }
 }

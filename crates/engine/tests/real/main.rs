@@ -1,5 +1,13 @@
 //! The engine through its public interface, on the real disk: directories under the target
 //! directory, O_DIRECT, io_uring, no mocks.
 
-mod first;
+mod adopt;
+mod callers;
+mod directories;
+mod kill;
+mod life;
+mod log;
+mod order;
+mod refusals;
+mod shards;
 mod support;
