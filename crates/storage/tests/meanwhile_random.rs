@@ -37,7 +37,7 @@ async fn reads(
         };
         let got = poll(&log, from, 1 + rng.below(40) as u32, rng.below(200_000) as usize).await;
         let got = got.unwrap_or_else(|error| panic!("seed {seed}: {from:?}: {error}"));
-        let now = made.borrow();
+        let now = made.borrow().clone();
         for batch in got.batches() {
             let header = *batch.header();
             // What was not answered yet is not known here.
@@ -59,7 +59,12 @@ async fn reads(
             From::Timestamp(time) => {
                 let first = known.iter().find(|(_, t, _)| *t >= time).map(|(base, _, _)| *base);
                 if let Some(base) = first.filter(|base| *base < end) {
-                    assert!(got.messages > 0, "seed {seed}: nothing at time {time}, offset {base}");
+                    assert!(
+                        got.messages > 0,
+                        "seed {seed}: nothing at time {time}, offset {base}, end {end} then, {} now, next {}",
+                        log.readable_end(),
+                        got.next
+                    );
                     // One that was not answered yet may stand before it.
                     let batches = got.batches();
                     let (at, stamped) =
@@ -69,7 +74,6 @@ async fn reads(
             }
             _ => {}
         }
-        drop(now);
         sim.clock().sleep(Duration::from_micros(rng.below(3_000))).await;
     }
 }

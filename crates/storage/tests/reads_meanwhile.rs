@@ -127,3 +127,29 @@ fn a_poll_that_outlives_its_partition_hands_no_file_to_the_next_one() {
         assert_eq!(shared.open_handles(), 0, "handles go with the partition, closed or not");
     });
 }
+
+#[test]
+fn where_polls_end_never_goes_back_while_buffers_are_scarce() {
+    // A batch is appended, its head written, its end in flight: the next one must not take the
+    // head's buffer, or what a poll has served is gone for the next poll.
+    for seed in 0..40 {
+        let sim = Sim::new(seed);
+        sim.run(async {
+            sim.disk().buffers().set_limit(12 << 10);
+            let limits = SharedLimits { write_bytes: 4 << 10, ..no_cache() };
+            let (log, _) =
+                open_limited(sim.platform(), LogConfig::default(), limits).await.unwrap();
+            let replies: Vec<_> =
+                (0..20).map(|tag| append(&log, &batch(tag, &[7_000]), Ack::Appended)).collect();
+            let mut end = 0;
+            while replies.iter().any(|reply| reply.ok().is_none()) {
+                let now = log.readable_end();
+                assert!(now >= end, "seed {seed}: from {end} back to {now}");
+                end = now;
+                sim.clock().sleep(Duration::from_micros(20)).await;
+            }
+            log.flush(Ack::Written).await.unwrap();
+            assert_eq!(log.readable_end(), 20);
+        });
+    }
+}
