@@ -56,7 +56,7 @@ impl fmt::Display for Mismatch {
             }
             What::Frame { position, expected, found } => write!(
                 f,
-                "byte {position} of the batch's frames: {expected:#04x} expected, {found:#04x} found"
+                "byte {position} of the batch's frames: {expected:#04x} expected, not {found:#04x}"
             ),
             What::Missing { appended } => {
                 write!(f, "no more messages come, {appended} were appended")

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use corelog_format::{Batch, BatchBuilder, Expect, Message, Step, UnverifiedBatch, scan};
-use corelog_io::sim::{Rng, SimPlatform};
+use corelog_io::sim::{Rng, Sim, SimPlatform};
 use corelog_storage::{
     Ack, AdmittedBatch, Answer, AppendError, Appended, From, LogConfig, OpenError, OpenReport,
     Partition, Place, PollError, PollQuery, Shared, SharedLimits,
@@ -204,4 +204,40 @@ pub fn file_batches(bytes: &[u8]) -> Vec<u64> {
 
 pub fn name(path: &Path) -> String {
     path.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+/// Appends batches of these payload sizes durably and closes.
+pub async fn filled(platform: &SimPlatform, config: LogConfig, batches: &[usize]) -> Model {
+    let log = open(platform, config).await;
+    let mut model = Model::default();
+    for (tag, len) in batches.iter().enumerate() {
+        let bytes = batch(tag as u64, &[*len]);
+        let appended = append_wait(&log, &bytes, Ack::Written).await;
+        model.push(bytes, appended);
+    }
+    log.close().await.unwrap();
+    model
+}
+
+/// The same, but the process is killed instead of closing, so that the mark stays behind.
+pub fn filled_and_killed(sim: &Sim, config: LogConfig, batches: &[usize]) -> Model {
+    let model = sim.run(async {
+        let log = open(sim.platform(), config).await;
+        let mut model = Model::default();
+        for (tag, len) in batches.iter().enumerate() {
+            let bytes = batch(tag as u64, &[*len]);
+            let appended = append_wait(&log, &bytes, Ack::Written).await;
+            model.push(bytes, appended);
+        }
+        model
+    });
+    sim.disk().process_kill(1);
+    model
+}
+
+/// First offsets of the segments in the partition's directory.
+pub fn logs(sim: &Sim) -> Vec<u64> {
+    let names = sim.disk().files();
+    let names = names.iter().filter(|p| p.parent() == Some(&place().dir));
+    names.filter_map(|p| name(p).strip_suffix(".log")?.parse().ok()).collect()
 }
