@@ -3,6 +3,7 @@
 
 mod common;
 
+use bytes::Bytes;
 use common::*;
 use corelog_io::IoOp;
 use corelog_io::sim::{Fault, Rng, Sim, errno};
@@ -18,6 +19,11 @@ enum Harm {
     Missing,
     /// The manifest is gone and the last segment is empty.
     Foreign,
+}
+
+/// The batch of a segment that does not continue the log.
+fn planted() -> Bytes {
+    batch(77, &[150])
 }
 
 /// A partition in the state that `harm` describes, and how many batches must be left of it.
@@ -48,8 +54,8 @@ fn harmed(harm: Harm, seed: u64) -> (Sim, Model, usize) {
     let left = match harm {
         Harm::TornTail => {
             sim.disk().zero(log_file(1), len(1)..len(1) + len(2)).unwrap();
-            let behind = &model.batches[3].0;
-            let header = corelog_format::admit(behind).unwrap().stamp(u64::from(PARTITION), 9, 7);
+            let behind = planted();
+            let header = corelog_format::admit(&behind).unwrap().stamp(u64::from(PARTITION), 9, 7);
             sim.disk().put(log_file(9), &[&header[..], &behind[256..]].concat()).unwrap();
             2
         }
@@ -104,14 +110,17 @@ fn judged(sim: &Sim, harm: Harm, model: &Model, left: usize, what: &str) {
         .into_iter()
         .filter(|p| p.starts_with(place().dir.join("quarantine")))
         .collect();
-    let holds = |tag: usize| {
-        let frames = &model.batches[tag].0[256..];
-        let holds =
-            |p: &_| sim.disk().contents(p).unwrap().windows(frames.len()).any(|w| w == frames);
-        aside.iter().any(holds)
+    let holds = |bytes: &Bytes| {
+        let frames = &bytes[256..];
+        let in_file =
+            |p| sim.disk().contents(p).unwrap().windows(frames.len()).any(|w| w == frames);
+        aside.iter().any(in_file)
     };
     match harm {
-        Harm::TornTail => assert!(holds(3), "{what}: whole batches that are cut are kept aside"),
+        Harm::TornTail => {
+            assert!(holds(&model.batches[3].0), "{what}: a whole batch that is cut is kept aside");
+            assert!(holds(&planted()), "{what}: a file that is taken away is kept aside");
+        }
         _ => assert!(aside.is_empty(), "{what}: {aside:?}"),
     }
 }
