@@ -1,4 +1,5 @@
-//! The lease table over plain memory: no glommio, so that Miri can run it.
+//! The lease table over plain memory: no glommio, so that Miri can run it (with
+//! `-Zmiri-ignore-leaks`, as one test is about a leak).
 
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -102,7 +103,6 @@ fn nothing_is_lent_for_nothing() {
 
 #[test]
 fn what_is_out_when_the_shard_ends_is_leaked_never_freed() {
-    // In a static: Miri counts what only a leaked box can reach as lost.
     static OUT: std::sync::Mutex<Option<Bytes>> = std::sync::Mutex::new(None);
     thread::spawn(|| {
         let alive = Rc::new(Cell::new(0));
