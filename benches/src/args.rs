@@ -55,9 +55,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) shards: Option<u16>,
 
-    /// Partitions of the topic
+    /// Partitions of the topic, at most 1000
     #[arg(long, value_name = "N", default_value_t = 4,
-          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) partitions: u32,
 
     /// Bytes to append, over all rounds: K, M, G = 1000; KiB, MiB, GiB = 1024 [default: 4500M]
@@ -181,7 +181,7 @@ impl RunArgs {
             total_bytes: total.0,
             rounds: self.rounds.unwrap_or(ROUNDS),
             time_limit: is_default.then_some(TIME_LIMIT),
-            poll_bytes: self.poll_size.0,
+            poll_bytes: usize::try_from(self.poll_size.0).unwrap_or(usize::MAX),
             durable_samples: self.durable_samples,
             shape: Shape {
                 block,

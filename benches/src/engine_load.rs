@@ -1,11 +1,12 @@
 //! The engine under `run`: its public API and nothing else.
 
+use std::future::Future;
 use std::path::Path;
 
 use bytes::Bytes;
-use corelog::{Ack, Client, PartitionId, Poll, TopicConfig};
+use corelog::{Ack, Client, Limits, PartitionId, Poll, TopicConfig};
 
-use crate::subject::{Engine, EngineError, Opener, Records, Topic};
+use crate::subject::{Demand, Engine, EngineError, Opener, Records, Topic};
 
 /// The stream that holds both topics.
 const STREAM: u32 = 0;
@@ -22,15 +23,21 @@ pub(crate) struct Open {
 impl Opener for Corelog {
     type Engine = Open;
 
-    fn open(&self, dir: &Path, shards: u16, partitions: u32) -> Result<Open, EngineError> {
+    fn open(&self, dir: &Path, demand: Demand) -> Result<Open, EngineError> {
         let is_new = !dir.exists();
-        let engine = corelog::Engine::builder(dir).shards(usize::from(shards)).open()?;
+        let builder = corelog::Engine::builder(dir).shards(usize::from(demand.shards));
+        let engine = builder.limits(limits(demand)).open()?;
+        if let Some((partition, found)) = engine.opened().not_clean.first() {
+            let what = format!("{partition} is not as the clean close left it: {found:?}");
+            return Err(what.into());
+        }
         let client = engine.client();
         if is_new {
             for topic in [Topic::Written, Topic::Durable] {
+                let is_durable = topic == Topic::Durable;
                 let config = TopicConfig {
-                    partitions: if topic == Topic::Durable { 1 } else { partitions },
-                    enforce_fsync: topic == Topic::Durable,
+                    partitions: if is_durable { 1 } else { demand.partitions },
+                    enforce_fsync: is_durable,
                     ..TopicConfig::default()
                 };
                 client.create_topic_blocking(STREAM, number(topic), config)?;
@@ -40,30 +47,60 @@ impl Opener for Corelog {
     }
 }
 
+/// The defaults, raised where the run has more in flight.
+fn limits(demand: Demand) -> Limits {
+    let Limits {
+        mailbox_requests,
+        appends_in_flight,
+        append_bytes_in_flight,
+        poll_bytes,
+        client_requests_in_flight,
+        client_bytes_in_flight,
+        ..
+    } = Limits::default();
+    Limits {
+        mailbox_requests: mailbox_requests.max(demand.appends_in_flight),
+        appends_in_flight: appends_in_flight.max(demand.appends_in_flight),
+        append_bytes_in_flight: append_bytes_in_flight.max(demand.bytes_in_flight),
+        poll_bytes: poll_bytes.max(demand.poll_bytes),
+        client_requests_in_flight: client_requests_in_flight.max(demand.appends_in_flight),
+        client_bytes_in_flight: client_bytes_in_flight.max(demand.bytes_in_flight),
+        ..Limits::default()
+    }
+}
+
 impl Engine for Open {
     type Records = corelog::Records;
 
-    async fn append(&self, topic: Topic, partition: u32, batch: Bytes) -> Result<(), EngineError> {
+    fn append(
+        &self,
+        topic: Topic,
+        partition: u32,
+        batch: Bytes,
+    ) -> impl Future<Output = Result<(), EngineError>> + Send {
         let ack = match topic {
             Topic::Written => Ack::Written,
             Topic::Durable => Ack::Durable,
         };
-        self.client.append(id(topic, partition), batch, ack).await?;
-        Ok(())
+        // The call takes the place in the order; only the answer is awaited.
+        let call = self.client.append(id(topic, partition), batch, ack);
+        async move { Ok(call.await.map(drop)?) }
     }
 
-    async fn poll(
+    fn poll(
         &self,
         topic: Topic,
         partition: u32,
         offset: u64,
-        bytes_max: u64,
-    ) -> Result<corelog::Records, EngineError> {
+        bytes_max: usize,
+    ) -> impl Future<Output = Result<corelog::Records, EngineError>> + Send {
         let poll = Poll::offset(offset).max_bytes(bytes_max);
-        Ok(self.client.poll(id(topic, partition), poll).await?)
+        let call = self.client.poll(id(topic, partition), poll);
+        async move { Ok(call.await?) }
     }
 
     fn close(self) -> Result<(), EngineError> {
+        drop(self.client);
         Ok(self.engine.close_blocking()?)
     }
 }

@@ -5,11 +5,11 @@
 //! `check` (every byte that comes back), `report` (what it says). `subject` is the seam to the
 //! engine.
 
-mod absent;
 mod args;
 mod ceiling;
 mod check;
 mod content;
+mod engine_load;
 mod interrupt;
 mod latency;
 mod machine;
@@ -35,9 +35,9 @@ use std::thread;
 use clap::Parser;
 use serde_json::Value;
 
-use absent::Absent;
 use args::{CeilingArgs, Cli, Command, RunArgs};
 use ceiling::{Ceiling, CeilingError, Step, sweep};
+use engine_load::Corelog;
 use interrupt::Interrupt;
 use machine::Machine;
 use place::Place;
@@ -84,7 +84,7 @@ fn run_engine(args: &RunArgs) -> Result<ExitCode, Box<dyn Error>> {
     let mut place = Place::take(args.place.dir.as_deref(), args.place.keep)?;
     let machine = Machine::look(place.path());
     let mut note = |number: u32| progress(&format!("round {} of {}", number + 1, settings.rounds));
-    let ran = run::run(&Absent, &settings, &place, &interrupt, &mut note);
+    let ran = run::run(&Corelog, &settings, &place, &interrupt, &mut note);
     progress("");
     let outcome = match ran {
         Err(error @ RunError::Mismatch(_)) => {

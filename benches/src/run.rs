@@ -19,7 +19,7 @@ use crate::place::Place;
 use crate::plan::Plan;
 use crate::run_error::RunError;
 use crate::stats::mb_per_s;
-use crate::subject::{Engine, Opener};
+use crate::subject::{Demand, Engine, Opener};
 
 /// Payload bytes of the one message in a durable append's batch.
 pub(crate) const DURABLE_PAYLOAD_BYTES: usize = 100;
@@ -43,7 +43,7 @@ pub(crate) struct Settings {
     pub(crate) rounds: u32,
     /// No round is begun that would end after this; None without a limit.
     pub(crate) time_limit: Option<Duration>,
-    pub(crate) poll_bytes: u64,
+    pub(crate) poll_bytes: usize,
     /// 0 leaves the durable phases out.
     pub(crate) durable_samples: u32,
     pub(crate) shape: Shape,
@@ -228,7 +228,18 @@ impl<O: Opener> Runner<'_, O> {
     }
 
     fn open(&self, dir: &Path) -> Result<O::Engine, RunError> {
-        let opened = self.opener.open(dir, self.settings.shards, self.settings.partitions);
+        let settings = self.settings;
+        let appends_in_flight = usize::from(settings.producers) * usize::from(settings.in_flight);
+        let opened = self.opener.open(
+            dir,
+            Demand {
+                shards: settings.shards,
+                partitions: settings.partitions,
+                appends_in_flight,
+                bytes_in_flight: appends_in_flight.saturating_mul(self.content.batch_len()),
+                poll_bytes: settings.poll_bytes,
+            },
+        );
         let doing = || format!("opening the engine in {}", dir.display());
         opened.map_err(|source| RunError::Engine { doing: doing(), source })
     }

@@ -18,13 +18,28 @@ pub(crate) enum Topic {
     Durable,
 }
 
+/// What a run will ask of an engine, known before it is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Demand {
+    pub(crate) shards: u16,
+    /// Of [`Topic::Written`]; [`Topic::Durable`] has one.
+    pub(crate) partitions: u32,
+    /// Appends of all producers that are outstanding at once. Limits must have room for them: an
+    /// append refused as busy would measure the limit.
+    pub(crate) appends_in_flight: usize,
+    /// Bytes of them.
+    pub(crate) bytes_in_flight: usize,
+    /// Most bytes of a poll's reply.
+    pub(crate) poll_bytes: usize,
+}
+
 /// Opens engines; the partitions of both topics are there when it returns.
 pub(crate) trait Opener: Sync {
     type Engine: Engine;
 
-    /// Opens the data directory `dir`, made if absent, with `partitions` partitions of
-    /// [`Topic::Written`] and one of [`Topic::Durable`], created if absent.
-    fn open(&self, dir: &Path, shards: u16, partitions: u32) -> Result<Self::Engine, EngineError>;
+    /// Opens the data directory `dir` and creates it and the topics if absent. A directory that is
+    /// not as a clean close left it is an error.
+    fn open(&self, dir: &Path, demand: Demand) -> Result<Self::Engine, EngineError>;
 }
 
 /// An open engine. Futures may be awaited on any thread.
@@ -47,7 +62,7 @@ pub(crate) trait Engine: Sync {
         topic: Topic,
         partition: u32,
         offset: u64,
-        bytes_max: u64,
+        bytes_max: usize,
     ) -> impl Future<Output = Result<Self::Records, EngineError>> + Send;
 
     /// Ends it cleanly; nothing it opened stays open.

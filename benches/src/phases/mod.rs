@@ -19,7 +19,7 @@ pub(crate) struct Stage<'a> {
     /// Appends a producer has outstanding.
     pub(crate) in_flight: usize,
     /// Most bytes of a poll's reply.
-    pub(crate) poll_bytes: u64,
+    pub(crate) poll_bytes: usize,
     pub(crate) interrupt: &'a Interrupt,
 }
 

@@ -13,7 +13,7 @@ use super::*;
 use crate::check::What;
 use crate::content::BatchId;
 use crate::place::tests::test_dir;
-use crate::subject::{EngineError, Records, Topic};
+use crate::subject::{Demand, EngineError, Records, Topic};
 
 /// What goes wrong in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +61,11 @@ struct Open {
 impl Opener for Memory {
     type Engine = Open;
 
-    fn open(&self, dir: &Path, _: u16, _: u32) -> Result<Open, EngineError> {
+    fn open(&self, dir: &Path, demand: Demand) -> Result<Open, EngineError> {
         std::fs::create_dir_all(dir)?;
+        // 2 producers or 5, with 2 appends of 942 bytes in flight each.
+        assert!([4, 10].contains(&demand.appends_in_flight));
+        assert_eq!(demand.bytes_in_flight, demand.appends_in_flight * 942);
         self.opened.fetch_add(1, Ordering::Relaxed);
         let (logs, interrupt) = (Arc::clone(&self.logs), self.interrupt.clone());
         Ok(Open { logs, fault: self.fault, interrupt, dir: dir.to_owned() })
@@ -119,14 +122,14 @@ impl Engine for Open {
         topic: Topic,
         partition: u32,
         offset: u64,
-        bytes_max: u64,
+        bytes_max: usize,
     ) -> Result<Views, EngineError> {
         let logs = self.logs.lock().unwrap();
         let log = logs.get(&(self.dir.clone(), topic == Topic::Durable, partition));
         let mut bytes = Vec::new();
         let mut next_offset = 0;
         for batch in log.into_iter().flatten() {
-            let is_full = !bytes.is_empty() && bytes.len() + batch.len() > bytes_max as usize;
+            let is_full = !bytes.is_empty() && bytes.len() + batch.len() > bytes_max;
             if next_offset >= offset && is_full {
                 break;
             }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use corelog_format::{FormatError, ManifestError};
 use corelog_io::IoError;
 
+use crate::ConfigError;
+
 /// The first fault of a partition; later operations point back to it.
 #[derive(Debug)]
 pub struct Fault {
@@ -134,6 +136,8 @@ impl From<IoError> for PollError {
 pub enum OpenError {
     /// The disk failed.
     Io(IoError),
+    /// An option is outside of its limits. Nothing was touched.
+    Config(ConfigError),
     /// Another handle, perhaps of a dying process, still writes this partition. Try again.
     Locked {
         /// The file that is locked.
@@ -161,6 +165,7 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenError::Io(error) => error.fmt(f),
+            OpenError::Config(error) => error.fmt(f),
             OpenError::Locked { path } => {
                 write!(f, "{} is locked by another writer; close it and retry", path.display())
             }
@@ -178,6 +183,7 @@ impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             OpenError::Io(error) => Some(error),
+            OpenError::Config(error) => Some(error),
             OpenError::Manifest { why, .. } => Some(why),
             _ => None,
         }

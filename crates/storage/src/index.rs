@@ -4,8 +4,10 @@
 //! only after the batch it points to was verified; whatever is wrong with the file, the log is
 //! read instead and the index rebuilt.
 
+use std::path::Path;
+
 use corelog_format::{INDEX_ENTRY_LEN, IndexEntry};
-use corelog_io::{BLOCK, Buf, File, IoError, align_down, align_up};
+use corelog_io::{BLOCK, Buf, Disk, File, IoError, Open, align_down, align_up};
 
 /// Entries of one segment in memory, ascending in offset, time and position.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -138,14 +140,17 @@ impl<S: corelog_io::SharedBytes> IndexWrite<S> {
     }
 }
 
-/// Reads a whole index file; anything unreadable is an empty index, which is always correct.
-pub(crate) async fn load<F: File>(file: &F, len_max: u64) -> SparseIndex {
-    let Ok(len) = file.len().await else { return SparseIndex::default() };
-    let len = align_up(len.min(len_max)).max(BLOCK as u64) as usize;
-    match file.read_at(0, len).await {
-        Ok(bytes) => SparseIndex::parse(bytes.as_ref()),
-        Err(_) => SparseIndex::default(),
-    }
+/// Reads a whole index file. Where there is none, or nothing of use in it, the index is empty, which
+/// is always correct. `None` where the disk could not say: correct as an empty one is, but not to be
+/// kept.
+pub(crate) async fn load<D: Disk>(disk: &D, path: &Path, len_max: u64) -> Option<SparseIndex> {
+    let file = match disk.open(path, Open::default()).await {
+        Err(error) if error.is_not_found() => return Some(SparseIndex::default()),
+        opened => opened.ok()?,
+    };
+    let len = align_up(file.len().await.ok()?.min(len_max)).max(BLOCK as u64) as usize;
+    let bytes = file.read_at(0, len).await.ok()?;
+    Some(SparseIndex::parse(bytes.as_ref()))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::marks::Marks;
 use crate::memory::Memory;
 use crate::read::Hints;
 use crate::segments::{Segments, log_path};
+use crate::shared::Life;
 use crate::signal::{Promise, Signal};
 use crate::waiting::Pending;
 use crate::{
@@ -78,6 +79,7 @@ pub(crate) struct Inner<P: Platform, A: Answer> {
     /// Number of the first chunk that is not under the cache's budget yet.
     cached: Cell<u64>,
     pub(crate) counters: Counters,
+    pub(crate) life: Life<P>,
 }
 
 /// Counts since the partition was opened.
@@ -118,6 +120,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         place: Place,
         config: LogConfig,
     ) -> Result<(Self, OpenReport), OpenError> {
+        config.validate().map_err(OpenError::Config)?;
         let (opened, report) = crate::recover::open(&shared, &place, &config).await?;
         let config = Rc::new(config);
         let appender = Appender::new(
@@ -141,6 +144,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             closing: RefCell::default(),
             cached: Cell::new(0),
             counters: Counters::default(),
+            life: shared.begin_life(),
             shared,
             place,
             config,

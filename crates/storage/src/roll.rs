@@ -129,14 +129,14 @@ pub(crate) async fn close<P: Platform, A: Answer>(
         None => close_in_order(inner).await,
     };
     let file = inner.file.borrow_mut().take();
-    // A poll may still read through its own clone; the last one closes the file.
+    // Polls read through handles of their own: this one is the last, and its lock goes with it.
     if let Some(file) = file.and_then(Rc::into_inner) {
         let closed = file.close().await;
         if result.is_ok() {
             closed?;
         }
     }
-    inner.shared.forget_dir(&inner.place.dir);
+    inner.life.end();
     result
 }
 

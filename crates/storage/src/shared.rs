@@ -2,8 +2,8 @@
 //! open handles of sealed segments. All of it bounded by limits that are fixed at open.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
-use std::path::{Path, PathBuf};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
@@ -45,15 +45,27 @@ struct Cached<P: Platform> {
     bytes: usize,
 }
 
+/// Handles by the life of the partition that reads and the segment's first offset, not by path: a
+/// path can come to name another file when a partition of the same id begins anew.
 struct Handles<F> {
-    files: HashMap<PathBuf, (Rc<F>, u64)>,
+    files: HashMap<(u64, u64), (Rc<F>, u64)>,
     clock: u64,
+    /// Lives that have begun and not ended.
+    alive: HashSet<u64>,
+    lives: u64,
+}
+
+/// One opening of one partition. Its handles go with it.
+pub(crate) struct Life<P: Platform> {
+    shared: Shared<P>,
+    number: u64,
 }
 
 impl<P: Platform> Shared<P> {
     /// What partitions on `platform` share within `limits`.
     pub fn new(platform: P, limits: SharedLimits) -> Self {
-        let handles = RefCell::new(Handles { files: HashMap::new(), clock: 0 });
+        let handles = Handles { files: HashMap::new(), clock: 0, alive: HashSet::new(), lives: 0 };
+        let handles = RefCell::new(handles);
         let (cached_bytes, cached) = (Cell::new(0), RefCell::default());
         Shared { inner: Rc::new(Inner { platform, limits, cached_bytes, cached, handles }) }
     }
@@ -125,38 +137,63 @@ impl<P: Platform> Shared<P> {
         true
     }
 
-    /// A handle for reading `path`: an open one, or a new one in place of the least recently used.
-    pub(crate) async fn reader(&self, path: &Path) -> Result<Rc<FileOf<P>>, IoError> {
-        if let Some(file) = self.inner.handles.borrow_mut().get(path) {
+    /// A partition is opened.
+    pub(crate) fn begin_life(&self) -> Life<P> {
+        let mut handles = self.inner.handles.borrow_mut();
+        handles.lives += 1;
+        let number = handles.lives;
+        handles.alive.insert(number);
+        Life { shared: self.clone(), number }
+    }
+}
+
+impl<P: Platform> Life<P> {
+    /// A handle for reading the segment at `path`: an open one, or a new one in place of the least
+    /// recently used.
+    pub(crate) async fn reader(&self, segment: u64, path: &Path) -> Result<Rc<FileOf<P>>, IoError> {
+        let inner = &self.shared.inner;
+        let key = (self.number, segment);
+        if let Some(file) = inner.handles.borrow_mut().get(key) {
             return Ok(file);
         }
-        let file = self.inner.platform.disk().open(path, Open::default()).await?;
-        let limit = self.inner.limits.open_files;
-        Ok(self.inner.handles.borrow_mut().put(path, Rc::new(file), limit))
+        let file = Rc::new(inner.platform.disk().open(path, Open::default()).await?);
+        inner.handles.borrow_mut().put(key, &file, inner.limits.open_files);
+        Ok(file)
     }
 
-    /// Forgets the handles of files in `dir`; they close when their last read is done.
-    pub(crate) fn forget_dir(&self, dir: &Path) {
-        self.inner.handles.borrow_mut().files.retain(|path, _| path.parent() != Some(dir));
+    /// Forgets the handles; they close when their last read is done, and no new one is kept.
+    pub(crate) fn end(&self) {
+        let mut handles = self.shared.inner.handles.borrow_mut();
+        if handles.alive.remove(&self.number) {
+            handles.files.retain(|(life, _), _| *life != self.number);
+        }
+    }
+}
+
+impl<P: Platform> Drop for Life<P> {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
 impl<F> Handles<F> {
-    fn get(&mut self, path: &Path) -> Option<Rc<F>> {
+    fn get(&mut self, key: (u64, u64)) -> Option<Rc<F>> {
         self.clock += 1;
-        let (file, used) = self.files.get_mut(path)?;
+        let (file, used) = self.files.get_mut(&key)?;
         *used = self.clock;
         Some(Rc::clone(file))
     }
 
-    fn put(&mut self, path: &Path, file: Rc<F>, limit: usize) -> Rc<F> {
+    fn put(&mut self, key: (u64, u64), file: &Rc<F>, limit: usize) {
+        if !self.alive.contains(&key.0) {
+            return;
+        }
         while self.files.len() >= limit.max(1) {
             let oldest = self.files.iter().min_by_key(|(_, (_, used))| *used);
-            let Some(oldest) = oldest.map(|(path, _)| path.clone()) else { break };
+            let Some(oldest) = oldest.map(|(key, _)| *key) else { break };
             self.files.remove(&oldest);
         }
         self.clock += 1;
-        self.files.insert(path.to_path_buf(), (Rc::clone(&file), self.clock));
-        file
+        self.files.insert(key, (Rc::clone(file), self.clock));
     }
 }

@@ -2,8 +2,9 @@
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// Wakes everyone who waits, each time it is raised. A waiter sees every raise after its
 /// [`Signal::wait`] call, not only those after the first poll.
@@ -15,7 +16,10 @@ pub(crate) struct Signal {
 #[derive(Default)]
 struct SignalState {
     raised: u64,
-    wakers: Vec<Waker>,
+    /// Number of the next waiter.
+    next: u64,
+    /// Who waits: at most one entry for each [`Wait`] that is alive.
+    wakers: Vec<(u64, Waker)>,
 }
 
 impl Signal {
@@ -28,7 +32,7 @@ impl Signal {
         }
         let mut wakers = std::mem::take(&mut state.wakers);
         drop(state);
-        for waker in wakers.drain(..) {
+        for (_, waker) in wakers.drain(..) {
             waker.wake();
         }
         // The emptied list goes back so that a steady raise allocates nothing.
@@ -39,19 +43,46 @@ impl Signal {
     }
 
     /// Ends at the first raise after this call. Cancel-safe.
-    pub(crate) fn wait(self: &Rc<Self>) -> impl Future<Output = ()> + 'static {
-        let signal = Rc::clone(self);
-        let seen = signal.inner.borrow().raised;
-        poll_fn(move |cx| {
-            let mut state = signal.inner.borrow_mut();
-            if state.raised != seen {
-                return Poll::Ready(());
-            }
-            if !state.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-                state.wakers.push(cx.waker().clone());
-            }
-            Poll::Pending
-        })
+    pub(crate) fn wait(self: &Rc<Self>) -> Wait {
+        let mut state = self.inner.borrow_mut();
+        state.next += 1;
+        Wait { signal: Rc::clone(self), seen: state.raised, number: state.next }
+    }
+}
+
+/// The future of [`Signal::wait`]. A dropped one leaves nothing behind: those who give up waiting
+/// for a signal that is never raised must not pile up in it.
+pub(crate) struct Wait {
+    signal: Rc<Signal>,
+    seen: u64,
+    number: u64,
+}
+
+impl Future for Wait {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.signal.inner.borrow_mut();
+        if state.raised != self.seen {
+            return Poll::Ready(());
+        }
+        match state.wakers.iter_mut().find(|(number, _)| *number == self.number) {
+            Some((_, waker)) => waker.clone_from(cx.waker()),
+            None => state.wakers.push((self.number, cx.waker().clone())),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let mut state = self.signal.inner.borrow_mut();
+        if let Some(place) = state.wakers.iter().position(|(number, _)| *number == self.number) {
+            let waker = state.wakers.swap_remove(place);
+            // Its drop may run code of the task's.
+            drop(state);
+            drop(waker);
+        }
     }
 }
 
@@ -115,7 +146,7 @@ mod tests {
     use std::pin::pin;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Context, Wake};
+    use std::task::Wake;
 
     struct Count(AtomicUsize);
     impl Wake for Count {
@@ -145,6 +176,34 @@ mod tests {
         signal.raise();
         assert_eq!(count.0.load(Ordering::Relaxed), 1, "polled twice, registered once");
         assert!(wait.as_mut().poll(&mut cx).is_ready());
+    }
+
+    #[test]
+    fn who_gives_up_waiting_leaves_no_waker_behind() {
+        let signal = Rc::new(Signal::default());
+        for _ in 0..100 {
+            let task = Arc::new(Count(AtomicUsize::new(0)));
+            let waker = Waker::from(Arc::clone(&task));
+            let mut wait = Box::pin(signal.wait());
+            assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            drop((wait, waker));
+            assert_eq!(Arc::strong_count(&task), 1, "the task is free to go");
+        }
+    }
+
+    #[test]
+    fn two_waits_of_one_task_are_two() {
+        let signal = Rc::new(Signal::default());
+        let count = Arc::new(Count(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&count));
+        let mut cx = Context::from_waker(&waker);
+        let (mut kept, mut dropped) = (pin!(signal.wait()), Box::pin(signal.wait()));
+        assert!(kept.as_mut().poll(&mut cx).is_pending());
+        assert!(dropped.as_mut().poll(&mut cx).is_pending());
+        drop(dropped);
+        signal.raise();
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+        assert!(kept.as_mut().poll(&mut cx).is_ready());
     }
 
     #[test]

@@ -5,8 +5,9 @@ mod common;
 use bytes::Bytes;
 use common::*;
 use corelog_format::{BatchBuilder, IndexEntry, Message};
-use corelog_io::sim::{Rng, Sim};
-use corelog_storage::{Ack, From, LogConfig, OpenDamage};
+use corelog_io::IoOp;
+use corelog_io::sim::{Fault, Rng, Sim, errno};
+use corelog_storage::{Ack, From, LogConfig, OpenDamage, OpenError, SharedLimits};
 
 /// Appends batches of these payload sizes and closes.
 async fn filled(sim: &Sim, config: LogConfig, batches: &[usize]) -> Model {
@@ -187,4 +188,40 @@ fn a_payload_that_looks_like_stored_batches_is_neither_served_nor_holds_up_appen
             assert_same(&got.batches()[0], &bytes, appended);
         });
     }
+}
+
+#[test]
+fn options_outside_of_their_limits_are_refused_before_any_file_is_made() {
+    let sim = Sim::new(10);
+    sim.run(async {
+        for config in [
+            LogConfig { segment_bytes: 0, ..LogConfig::default() },
+            LogConfig { index_step: 0, ..LogConfig::default() },
+        ] {
+            let opened = try_open(sim.platform(), config).await.map(|_| ());
+            assert!(matches!(opened, Err(OpenError::Config(_))), "{opened:?}");
+        }
+    });
+    assert_eq!(sim.disk().files(), [] as [std::path::PathBuf; 0]);
+}
+
+#[test]
+fn an_index_that_could_not_be_read_once_is_read_the_next_time() {
+    let sim = Sim::new(11);
+    let limits = SharedLimits { cache_bytes: 0, ..SharedLimits::default() };
+    sim.run(async {
+        filled(&sim, small_segments(), &[5_000; 300]).await;
+        let opened = open_limited(sim.platform(), small_segments(), limits).await;
+        let (log, _) = opened.unwrap();
+        let cost = async |offset: u64| {
+            let before = log.stats().disk_read_bytes;
+            let got = poll(&log, From::Offset(offset), 1, 1).await.unwrap();
+            assert_eq!(got.next, offset + 1);
+            log.stats().disk_read_bytes - before
+        };
+        sim.disk().inject(Fault::fail(errno::EMFILE).of(IoOp::Open).on(".index"));
+        assert!(cost(150).await > 500_000, "without an index: from the segment's start");
+        let read = cost(170).await;
+        assert!(read < 100_000, "{read} bytes read with an index");
+    });
 }

@@ -1,6 +1,5 @@
 //! An open file: reads and writes through glommio, everything that may block on a file thread.
 
-use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,7 +7,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use corelog_io::{BLOCK, File, IoError, IoOp};
-use glommio::io::DmaFile;
+use glommio::io::{DmaBuffer, DmaFile, ReadResult};
 use rustix::fs::FlockOperation;
 
 use super::budget::Charge;
@@ -19,10 +18,7 @@ use super::fd;
 use super::fileops::{self, retry};
 use super::inflight::{Flight, InFlight};
 use super::spawn::contained;
-
-/// How often one read or write may be cut short or interrupted before it counts as failed: each
-/// round but an interrupted one moves forward, so only a broken driver gets there.
-const ROUNDS_MAX: usize = 1024;
+use super::transfer::{Whole, read_all, write_all};
 
 /// A file of the real disk. See [`File`] for what its operations promise.
 ///
@@ -215,111 +211,49 @@ fn check_blocks(at: u64, len: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Interruptions that say nothing about the file: the same call is made again.
-fn is_interrupted(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
-}
-
 impl Running {
     /// The file; open as long as `self`.
     pub(super) fn dma(&self) -> &DmaFile {
         self.file.dma()
     }
 
-    /// The bytes of `[at, at + len)` as far as the file goes.
     async fn read(&self, at: u64, len: usize, charge: Charge) -> io::Result<RealBytes> {
-        let first = self.read_once(at, len).await?;
-        // A transfer that ends inside a block ended at the end of the file, and one of full length
-        // is complete. Any other may have been cut short anywhere, so it is asked about again.
-        let ends = first.len() == len || !first.len().is_multiple_of(BLOCK);
-        let more = if ends { None } else { self.read_next(at, &first, len).await? };
-        let Some(more) = more else { return Ok(RealBytes::from_read(first, charge)) };
-        self.read_joined(at, len, [first, more], charge).await
+        // Only the aligned call: `read_at` answers bytes beyond the end of the file.
+        let once =
+            async |at, len| self.dma().read_at_aligned(at, len).await.map(Piece).map_err(os_error);
+        Ok(match read_all(at, len, once).await? {
+            Whole::One(Piece(read)) => RealBytes::from_read(read, charge),
+            Whole::Joined(bytes) => RealBytes::copied(&bytes, charge),
+        })
     }
 
-    /// What follows `done` at its place, or None at the end of the file.
-    async fn read_next(
-        &self,
-        at: u64,
-        done: &[u8],
-        len: usize,
-    ) -> io::Result<Option<glommio::io::ReadResult>> {
-        let more = self.read_once(at + done.len() as u64, len - done.len()).await?;
-        Ok(if more.is_empty() { None } else { Some(more) })
-    }
-
-    /// The rare case of a transfer in pieces: they are copied together. `charge` covers the buffer
-    /// that is kept; the pieces are gone when this returns.
-    async fn read_joined(
-        &self,
-        at: u64,
-        len: usize,
-        pieces: [glommio::io::ReadResult; 2],
-        charge: Charge,
-    ) -> io::Result<RealBytes> {
-        let mut whole = Vec::with_capacity(len);
-        for piece in pieces {
-            whole.extend_from_slice(&piece);
-        }
-        for _ in 0..ROUNDS_MAX {
-            if whole.len() >= len || !whole.len().is_multiple_of(BLOCK) {
-                break;
-            }
-            match self.read_next(at, &whole, len).await? {
-                Some(more) => whole.extend_from_slice(&more),
-                None => break,
-            }
-        }
-        Ok(RealBytes::copied(&whole, charge))
-    }
-
-    async fn read_once(&self, at: u64, len: usize) -> io::Result<glommio::io::ReadResult> {
-        let mut rounds = 0;
-        loop {
-            // Only the aligned call: `read_at` answers bytes beyond the end of the file.
-            match self.dma().read_at_aligned(at, len).await.map_err(os_error) {
-                Err(e) if is_interrupted(&e) && rounds < ROUNDS_MAX => rounds += 1,
-                other => return other,
-            }
-        }
-    }
-
-    /// Writes all of `bytes` at `at`.
     async fn write(&self, bytes: RealBytes, at: u64) -> io::Result<()> {
         let all = bytes.as_ref();
-        let mut data = match bytes.writable() {
-            Some(data) => data,
-            None => copied(all),
+        let once = async |done: usize| {
+            // glommio writes whole buffers, so a rest needs one of its own, and so does what a read
+            // brought. It is not counted against the budget: waiting for room here could wait for
+            // this very write.
+            let data = match bytes.writable() {
+                Some(data) if done == 0 => data,
+                _ => copied(&all[done..]),
+            };
+            self.dma().write_rc_at(data, at + done as u64).await.map_err(os_error)
         };
-        let done = Cell::new(0);
-        for _ in 0..ROUNDS_MAX {
-            let place = at + done.get() as u64;
-            match self.dma().write_rc_at(data, place).await.map_err(os_error) {
-                Ok(count) => {
-                    // Whole blocks only: a block that was cut in the middle is written again.
-                    let moved = done.get() + count / BLOCK * BLOCK;
-                    if moved == all.len() {
-                        return Ok(());
-                    }
-                    if moved == done.get() {
-                        let text = "the device took no further block";
-                        return Err(io::Error::new(io::ErrorKind::WriteZero, text));
-                    }
-                    done.set(moved);
-                }
-                Err(e) if is_interrupted(&e) => {}
-                Err(e) => return Err(e),
-            }
-            // glommio writes whole buffers, so the rest needs one of its own. It is not counted
-            // against the budget: waiting for room here could wait for this very write.
-            data = copied(&all[done.get()..]);
-        }
-        Err(io::Error::new(io::ErrorKind::WriteZero, "interrupted again and again"))
+        write_all(all.len(), once).await
+    }
+}
+
+/// What a call of glommio's brought, as bytes.
+struct Piece(ReadResult);
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 
 /// A glommio buffer with a copy of `bytes`.
-fn copied(bytes: &[u8]) -> Rc<glommio::io::DmaBuffer> {
+fn copied(bytes: &[u8]) -> Rc<DmaBuffer> {
     let mut data = glommio::allocate_dma_buffer(bytes.len());
     data.as_bytes_mut().copy_from_slice(bytes);
     Rc::new(data)

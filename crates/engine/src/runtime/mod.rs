@@ -2,8 +2,9 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `executor` | shard threads: start all or none, run, drain, leave |
+//! | `threads`, `executor` | shard threads: start all or none, run, drain, leave |
 //! | `platform`, `disk`, `file`, `clock`, `spawn` | the traits, implemented |
+//! | `transfer` | whole reads and writes out of calls that may be cut short |
 //! | `buffer`, `budget` | buffers of the registered pool, counted |
 //! | `huge_alloc`, `huge_pool` | the pool on 2 MiB pages |
 //! | `lease` | buffers lent to other threads |
@@ -31,10 +32,13 @@ mod platform;
 mod pulse;
 mod spawn;
 mod start_error;
+mod threads;
+mod transfer;
 mod uring;
 
 pub use direct::{DirectIo, DirectIoError};
 pub use huge_alloc::HugePageAlloc;
+pub use huge_pool::{PoolPages, SmallBecause};
 pub use start_error::StartError;
 pub use uring::{Facts as UringFacts, UringError};
 
@@ -43,6 +47,5 @@ mod tests;
 pub(crate) use buffer::RealBytes;
 pub use disk::MemoryUse;
 pub(crate) use disk::{MemoryLimits, RealDisk};
-pub(crate) use executor::{Runtime, RuntimeOptions, ShardEnd, ShardMain, usable_cpus};
-pub use huge_pool::{PoolPages, SmallBecause};
 pub(crate) use platform::RealPlatform;
+pub(crate) use threads::{Runtime, RuntimeOptions, ShardEnd, ShardMain, usable_cpus};

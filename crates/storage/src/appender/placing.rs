@@ -90,9 +90,13 @@ impl<D: Disk, A> Appender<D, A> {
         }
     }
 
-    /// Drops this partition's written chunks, also those that a batch under way begins in. True
-    /// where there were any.
+    /// Drops this partition's written chunks, also those that the batch under way begins in. True
+    /// where there were any. Not before everything appended is written: a poll may have served a
+    /// batch whose head is in such a chunk and whose end is in flight.
     fn give_up_written(&self, lent: &Lent<'_, D>) -> bool {
+        if self.written.position < self.appended.position {
+            return false;
+        }
         let mut memory = lent.memory.borrow_mut();
         let first = memory.first_chunk();
         let Some(last_written) = self.first_unwritten().checked_sub(1) else { return false };

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use corelog_format::{Expect, FormatError, FormatErrorKind, IndexEntry};
-use corelog_io::{BLOCK, Disk, Open, Platform, align_up};
+use corelog_io::{BLOCK, Platform, align_up};
 
 use super::select::{Selection, Take};
 use super::walker::{Damage, Found, ReadFault, Walker};
@@ -57,7 +57,8 @@ pub(super) async fn serve<P: Platform, A: Answer>(
         let end_offset = batch.header.end_offset();
         reached = end_offset.map(|offset| (offset, walker.position()));
         // A sealed file has no length of its own to stop at: its last batch ends it.
-        if selection.is_done() || (after.is_some() && end_offset == after) {
+        let last = after.is_some() && end_offset == after;
+        if last || selection.is_done() || selection.stop_before(walker.peek_len()) {
             break;
         }
         found = match walker.next().await {
@@ -88,9 +89,9 @@ fn count_read<P: Platform, A: Answer>(inner: &Inner<P, A>, walker: &Walker<FileO
 /// How much to read at once: what the poll may take, and the way there from an index entry.
 fn read_bytes<P: Platform, A: Answer>(inner: &Inner<P, A>, left: usize, hint: bool) -> usize {
     let way = if hint { inner.config.index_step as usize } else { 0 };
-    let most = inner.shared.limits().read_bytes;
-    let wanted = left.min(most).saturating_add(way) + BLOCK;
-    (align_up(wanted as u64) as usize).clamp(BLOCK, most)
+    // Batches begin and end within blocks: one more on either side.
+    let wanted = left.min(inner.shared.limits().read_bytes) + way + 2 * BLOCK;
+    align_up(wanted as u64) as usize
 }
 
 fn take<S: corelog_io::SharedBytes>(selection: &mut Selection<S>, batch: &Found<S>) -> Take {
@@ -106,18 +107,19 @@ fn take<S: corelog_io::SharedBytes>(selection: &mut Selection<S>, batch: &Found<
     take
 }
 
-/// The file of `segment`, and where its readable bytes end: in the active one, where the device
+/// A handle for reading `segment` (never the one that writes and holds the lock: a poll may outlive
+/// the close), and where its readable bytes end: in the active one, where the device
 /// has them; a sealed one ends with its file.
 async fn open<P: Platform, A: Answer>(
     inner: &Rc<Inner<P, A>>,
     segment: u64,
 ) -> Result<(Rc<FileOf<P>>, u64), PollError> {
-    if segment == inner.segments.borrow().active() {
-        let file = inner.active_file().ok_or(PollError::Closed)?;
-        return Ok((file, inner.appender.borrow().written().position));
-    }
-    let file = inner.shared.reader(&inner.log_path(segment)).await?;
-    Ok((file, u64::MAX))
+    let end = match segment == inner.segments.borrow().active() {
+        true => inner.appender.borrow().written().position,
+        false => u64::MAX,
+    };
+    let file = inner.life.reader(segment, &inner.log_path(segment)).await?;
+    Ok((file, end))
 }
 
 fn walk<P: Platform, A: Answer>(
@@ -181,10 +183,8 @@ async fn index_of<P: Platform, A: Answer>(
         return index;
     }
     let disk = inner.shared.platform().disk();
-    let index = match disk.open(&index_path(&inner.place.dir, segment), Open::default()).await {
-        Ok(file) => index::load(&file, INDEX_BYTES_MAX).await,
-        Err(_) => SparseIndex::default(),
-    };
+    let path = index_path(&inner.place.dir, segment);
+    let Some(index) = index::load(disk, &path, INDEX_BYTES_MAX).await else { return Rc::default() };
     let index = Rc::new(index);
     let limit = inner.shared.limits().loaded_indexes;
     inner.segments.borrow_mut().keep_index(segment, Rc::clone(&index), limit);

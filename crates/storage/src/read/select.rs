@@ -8,6 +8,9 @@ use corelog_io::SharedBytes;
 
 use super::{Piece, Polled};
 
+/// With less room than this left, a poll that has something ends rather than read on.
+const WORTH_A_READ: usize = 64 << 10;
+
 /// What to do with a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Take {
@@ -54,6 +57,17 @@ impl<S: SharedBytes> Selection<S> {
 
     pub(crate) fn bytes_left(&self) -> usize {
         self.bytes_left
+    }
+
+    /// True where a next batch of this length (`None`: not known without another read) is not
+    /// worth reading: something is served, and it would not fit or little room is left.
+    pub(crate) fn stop_before(&mut self, len: Option<u64>) -> bool {
+        let fits = match len {
+            Some(len) => usize::try_from(len).is_ok_and(|len| len <= self.bytes_left),
+            None => self.bytes_left >= WORTH_A_READ,
+        };
+        self.stopped |= self.has_any() && !fits;
+        self.stopped
     }
 
     pub(crate) fn has_any(&self) -> bool {
@@ -180,6 +194,18 @@ mod tests {
             assert_eq!(takes, expected, "from {from} to {end}, {messages} messages, {bytes} bytes");
             assert_eq!(polled.next_offset, next);
         }
+    }
+
+    #[test]
+    fn no_read_is_begun_for_what_will_not_fit() {
+        let mut selection = Plain::new(0, 100, u32::MAX, WORTH_A_READ + 200);
+        assert!(!selection.stop_before(Some(u64::MAX)), "the first batch is served, however long");
+        selection.take(0, 10, 100);
+        assert!(!selection.stop_before(None));
+        assert!(!selection.stop_before(Some(WORTH_A_READ as u64 + 100)));
+        selection.take(10, 10, 101);
+        assert!(selection.stop_before(None));
+        assert!(selection.is_done());
     }
 
     #[test]

@@ -69,6 +69,13 @@ impl<F: File> Walker<F> {
         self.scan.position()
     }
 
+    /// Length of the next batch, where its header has been read already; it is not verified.
+    pub(crate) fn peek_len(&self) -> Option<u64> {
+        let (start, bytes) = self.window.as_ref()?;
+        let rest = bytes.as_ref().get((self.scan.position() - start) as usize..)?;
+        BatchHeader::parse(rest).ok().map(|header| header.batch_length)
+    }
+
     /// The next batch; `None` at the end of the log in this file.
     pub(crate) async fn next(&mut self) -> Result<Option<Found<F::Bytes>>, ReadFault> {
         loop {

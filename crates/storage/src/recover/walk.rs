@@ -163,10 +163,8 @@ async fn one<D: Disk>(
     let len = file.len().await?;
     let mark = survey.mark().filter(|mark| mark.segment == segment);
     let durable_to = mark.map_or(0, |mark| mark.position);
-    let mut index = match disk.open(&index_path(&place.dir, segment), Open::default()).await {
-        Ok(file) => index::load(&file, INDEX_BYTES_MAX).await,
-        Err(_) => SparseIndex::default(),
-    };
+    let path = index_path(&place.dir, segment);
+    let mut index = index::load(disk, &path, INDEX_BYTES_MAX).await.unwrap_or_default();
     // Without a mark the whole of the last entry's neighbourhood is the anchor.
     let trusted = if survey.marker.is_some() { durable_to } else { len };
     index.cut(trusted.saturating_add(1));

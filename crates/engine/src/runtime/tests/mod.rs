@@ -19,14 +19,19 @@ use corelog_io::{BLOCK, Buf, Disk, Platform};
 use super::buffer::RealBytes;
 use super::direct::{self, DirectIo};
 use super::disk::{MemoryLimits, RealDisk};
-use super::executor::{Runtime, RuntimeOptions, ShardEnd, ShardMain};
 use super::platform::RealPlatform;
+use super::threads::{Runtime, RuntimeOptions, ShardEnd, ShardMain};
 
 const MIB: usize = 1 << 20;
 
+/// Where [`fresh_dir`] makes its directory.
+fn fresh_path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp/runtime").join(name)
+}
+
 /// A directory of the test's own, empty, on the file system of the build.
 fn fresh_dir(name: &str) -> PathBuf {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp/runtime").join(name);
+    let dir = fresh_path(name);
     if dir.exists() {
         std::fs::remove_dir_all(&dir).expect("an earlier run's directory can go");
     }

@@ -69,19 +69,24 @@ fn a_directory_that_is_missing_is_named() {
     assert!(error.to_string().contains(&dir.display().to_string()), "{error}");
 }
 
+/// The file system, or None, with a word, for those who may not mount one.
+fn mount(dir: &Path) -> Option<NoDirect> {
+    match NoDirect::mount(dir) {
+        Ok(mounted) => Some(mounted),
+        Err(e) if matches!(e.raw_os_error(), Some(libc::EPERM | libc::EACCES | libc::ENOENT)) => {
+            eprintln!("NOT RUN: mounting needs root and /dev/fuse: {e}");
+            None
+        }
+        Err(e) => panic!("mounting: {e}"),
+    }
+}
+
 /// A file system that refuses O_DIRECT: a clear refusal where it is required, a fallback that says
 /// so where it is preferred.
 #[test]
 fn a_file_system_without_direct_io() {
     let dir = fresh_dir("fuse");
-    let mounted = match NoDirect::mount(&dir) {
-        Ok(mounted) => mounted,
-        Err(e) if matches!(e.raw_os_error(), Some(libc::EPERM | libc::EACCES | libc::ENOENT)) => {
-            eprintln!("NOT RUN: mounting needs root and /dev/fuse: {e}");
-            return;
-        }
-        Err(e) => panic!("mounting: {e}"),
-    };
+    let Some(mounted) = mount(&dir) else { return };
     let refused = start_error(options(&dir, 1));
     assert!(
         matches!(&refused, StartError::DirectIo(DirectIoError::Refused { step: "open", .. })),
@@ -92,16 +97,20 @@ fn a_file_system_without_direct_io() {
         assert!(text.contains(part), "{part} is not in: {text}");
     }
 
+    on_buffered_shard(&dir);
+    drop(mounted);
+}
+
+fn on_buffered_shard(dir: &Path) {
     let path = dir.join("file");
     let main = main_of(move |_, platform| {
         let path = path.clone();
         async move { use_buffered(&platform, &path).await }
     });
-    let options = RuntimeOptions { direct_io: DirectIo::Preferred, ..options(&dir, 1) };
+    let options = RuntimeOptions { direct_io: DirectIo::Preferred, ..options(dir, 1) };
     let runtime = Runtime::start(options, main).expect("buffered handles will do");
     assert!(!runtime.facts().direct);
     assert_eq!(runtime.join(), [ShardEnd::Clean]);
-    drop(mounted);
 }
 
 async fn use_buffered(platform: &RealPlatform, path: &Path) {
@@ -109,14 +118,17 @@ async fn use_buffered(platform: &RealPlatform, path: &Path) {
     assert!(!disk.is_direct());
     let how = Open { create_new: true, ..Open::default() };
     let file = disk.open(path, how).await.expect("create");
-    file.write_at(pattern(disk, 2 * BLOCK, 5), 0).await.expect("write");
+    file.write_at(pattern(disk, 16 * BLOCK, 5), 0).await.expect("write");
     // This file system has no fallocate: zeros are written, and what is there stays.
     let len = 3 * MIB as u64 + 100;
     file.allocate(len).await.expect("allocate");
     assert_eq!(file.len().await.expect("length"), len);
-    let read = file.read_at(0, 4 * BLOCK).await.expect("read");
-    assert!(read.as_ref()[..2 * BLOCK] == patterned(2 * BLOCK, 5));
-    assert!(read.as_ref()[2 * BLOCK..].iter().all(|byte| *byte == 0));
+    let read = file.read_at(0, 32 * BLOCK).await.expect("read");
+    assert!(read.as_ref()[..16 * BLOCK] == patterned(16 * BLOCK, 5));
+    assert!(read.as_ref()[16 * BLOCK..].iter().all(|byte| *byte == 0));
+    file.set_len(10 * BLOCK as u64 + 7).await.expect("cut");
+    let read = file.read_at(0, 32 * BLOCK).await.expect("read");
+    assert!(read.as_ref() == &patterned(16 * BLOCK, 5)[..10 * BLOCK + 7]);
     file.sync().await.expect("sync");
     file.close().await.expect("close");
 }

@@ -1,0 +1,204 @@
+//! The shard threads together: started all or none, joined when all have drained.
+
+use std::future::Future;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::affinity;
+use super::direct::{self, DirectIo, Probed};
+use super::disk::MemoryLimits;
+use super::executor::{self, Readiness, Seat};
+use super::fileops::{FileThreads, panic_text};
+use super::huge_pool::PoolPages;
+use super::placement::{self, Place};
+use super::platform::RealPlatform;
+use super::spawn::PanicHook;
+use super::start_error::StartError;
+use super::uring;
+
+/// How long a shard thread may take to become ready before it is replaced, and how often it is.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+const START_ATTEMPTS: usize = 3;
+
+/// How the shards of an engine are to run.
+#[derive(Clone)]
+pub(crate) struct RuntimeOptions {
+    /// An existing directory on the file system that will hold the data.
+    pub(crate) data_dir: PathBuf,
+    /// Shards to start, at least one.
+    pub(crate) shards: usize,
+    /// The CPUs to use; those that the process may not use do not count. None: all that it may.
+    pub(crate) cpus: Option<Vec<usize>>,
+    /// Give every shard a CPU of its own where there are enough.
+    pub(crate) pin: bool,
+    /// What to do where O_DIRECT is refused.
+    pub(crate) direct_io: DirectIo,
+    /// Bytes of a shard's registered buffer pool, a power of two. It is pinned memory.
+    pub(crate) io_memory: usize,
+    /// Put the pools on 2 MiB pages where the host's allocator did not.
+    pub(crate) huge_pages: bool,
+    /// A shard's limits on buffers and leases.
+    pub(crate) memory: MemoryLimits,
+    /// File-operations threads for all shards together, at least one.
+    pub(crate) file_threads: usize,
+    /// How long a shard that ends waits for leases before it leaks their memory.
+    pub(crate) lease_patience: Duration,
+    /// What clocks show at least; raised by the engine's clock keeper, as is `ceiling`.
+    pub(crate) floor: Arc<AtomicU64>,
+    /// Nothing is stamped above it.
+    pub(crate) ceiling: Arc<AtomicU64>,
+    /// Told of every panic in a task.
+    pub(crate) on_panic: PanicHook,
+    /// Told the number of every shard that has ended, however it did, on its thread.
+    pub(crate) on_end: Arc<dyn Fn(usize) + Send + Sync>,
+}
+
+/// What runs on a shard: called there once, with the shard's number. The shard ends when the future
+/// does; it must have ended the shard's own use of files by then.
+pub(crate) type ShardMain =
+    Arc<dyn Fn(usize, RealPlatform) -> Pin<Box<dyn Future<Output = ()>>> + Send + Sync>;
+
+/// How a shard came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ShardEnd {
+    /// All I/O drained, all leases back, all memory freed.
+    Clean,
+    /// All I/O drained; the memory of so many leases was leaked, as somebody still reads it.
+    LeasesOut(usize),
+    /// The shard's main future panicked; then as above.
+    MainPanicked(String),
+    /// The executor itself panicked. It and all its memory are leaked: the kernel may still write
+    /// into it.
+    ExecutorLost(String),
+}
+
+/// Running shards.
+pub(crate) struct Runtime {
+    shards: Vec<JoinHandle<ShardEnd>>,
+    files: FileThreads,
+    facts: RuntimeFacts,
+}
+
+/// What the start found out; for statistics and the doctor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RuntimeFacts {
+    /// Files are opened with O_DIRECT. False: buffered handles stand in for them, by request.
+    pub(crate) direct: bool,
+    /// What differs by shard.
+    pub(crate) shards: Vec<ShardFacts>,
+}
+
+/// What the start found out about one shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ShardFacts {
+    /// Where it runs.
+    pub(crate) place: Place,
+    /// What its buffers lie on.
+    pub(crate) pages: PoolPages,
+}
+
+impl Runtime {
+    /// Starts the shards and the file threads. Nothing of `main` runs unless all could start.
+    pub(crate) fn start(options: RuntimeOptions, main: ShardMain) -> Result<Runtime, StartError> {
+        uring::check()?;
+        let probed = direct::probe(&options.data_dir, options.direct_io)?;
+        Self::start_with(options, main, probed)
+    }
+
+    /// [`Runtime::start`] with what a probe has found.
+    pub(super) fn start_with(
+        options: RuntimeOptions,
+        main: ShardMain,
+        probed: Probed,
+    ) -> Result<Runtime, StartError> {
+        let allowed = usable_cpus(options.cpus.as_deref()).map_err(StartError::Cpus)?;
+        let (files, ops) =
+            FileThreads::start(options.file_threads.max(1)).map_err(StartError::Thread)?;
+        let places = placement::places(options.shards, options.pin, &allowed);
+        let template = PathBuf::from(format!("/proc/self/fd/{}", probed.file.as_raw_fd()));
+
+        let seat = |(number, place)| Seat {
+            number,
+            place,
+            allowed: allowed.clone(),
+            options: options.clone(),
+            ops: ops.clone(),
+            direct: probed.direct,
+            template: template.clone(),
+        };
+        let seats: Vec<_> = places.into_iter().enumerate().map(seat).collect();
+        let launch = |seat: &Seat| Launched::new(seat.clone(), &main);
+        let mut shards = seats.iter().map(launch).collect::<Result<Vec<_>, _>>()?;
+        let mut found = Vec::with_capacity(shards.len());
+        for (shard, seat) in shards.iter_mut().zip(&seats) {
+            found.push(shard.wait_or_replace(|| launch(seat))?);
+        }
+        for shard in &shards {
+            shard.go.send(()).map_err(|_| StartError::Lost)?;
+        }
+        let shards = shards.into_iter().map(|shard| shard.thread).collect();
+        Ok(Runtime { shards, files, facts: RuntimeFacts { direct: probed.direct, shards: found } })
+    }
+
+    /// What the start found out.
+    pub(crate) fn facts(&self) -> &RuntimeFacts {
+        &self.facts
+    }
+
+    /// Waits until every shard's main future has ended and the shard has drained. Never call it on
+    /// a shard.
+    pub(crate) fn join(self) -> Vec<ShardEnd> {
+        let lost = |panic: Box<dyn std::any::Any + Send>| {
+            ShardEnd::ExecutorLost(panic_text("shard thread", &*panic))
+        };
+        let ends = self.shards.into_iter().map(|shard| shard.join().unwrap_or_else(lost)).collect();
+        self.files.join();
+        ends
+    }
+}
+
+/// The CPUs this process may use, and of these the wished ones.
+pub(crate) fn usable_cpus(wish: Option<&[usize]>) -> io::Result<Vec<usize>> {
+    let mut allowed = affinity::allowed()?;
+    allowed.retain(|cpu| wish.is_none_or(|wish| wish.contains(cpu)));
+    Ok(allowed)
+}
+
+/// A shard thread on its way: it says when it is ready, and runs on only when told so.
+struct Launched {
+    ready: mpsc::Receiver<Readiness>,
+    go: mpsc::Sender<()>,
+    thread: JoinHandle<ShardEnd>,
+}
+
+impl Launched {
+    fn new(seat: Seat, main: &ShardMain) -> Result<Launched, StartError> {
+        let ((say, ready), (go, start)) = (mpsc::channel(), mpsc::channel());
+        let name = format!("corelog-{}", seat.number);
+        let main = Arc::clone(main);
+        let body = move || executor::run_shard(seat, &say, &start, &main);
+        let thread = thread::Builder::new().name(name).spawn(body).map_err(StartError::Thread)?;
+        Ok(Launched { ready, go, thread })
+    }
+
+    /// Waits until the shard is ready. An executor's very first turn has no pulse yet, so it can be
+    /// slept over (`pulse.rs`): such a thread is given up for a new one. It ends by itself should
+    /// it ever wake, as nobody tells it to go on.
+    fn wait_or_replace(&mut self, again: impl Fn() -> Result<Launched, StartError>) -> Readiness {
+        for _ in 1..START_ATTEMPTS {
+            match self.ready.recv_timeout(START_PATIENCE) {
+                Ok(readiness) => return readiness,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(StartError::Lost),
+                Err(mpsc::RecvTimeoutError::Timeout) => *self = again()?,
+            }
+        }
+        self.ready.recv_timeout(START_PATIENCE).map_err(|_| StartError::Lost)?
+    }
+}
