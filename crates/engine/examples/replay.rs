@@ -5,8 +5,8 @@
 //! cargo run --release -p corelog --example replay -- FILE.log
 //! ```
 //!
-//! The engine lives in a temporary directory below the working directory, so that it uses that one's
-//! file system. Exit code: 0 all frames are the same, 1 a difference, 2 usage or I/O.
+//! The engine lives in a temporary directory below the working directory, so that it uses that
+//! one's file system. Exit code: 0 all frames are the same, 1 a difference, 2 usage or I/O.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -24,7 +24,7 @@ use corelog_format::{
 /// The partition that the segment is replayed into.
 const PARTITION: PartitionId = PartitionId::new(0, 0, 0);
 /// Bytes that one poll asks for.
-const POLL_BYTES: u64 = 4 << 20;
+const POLL_BYTES: usize = 4 << 20;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);

@@ -64,8 +64,9 @@ impl EngineBuilder {
         }
     }
 
-    /// How many shards. Default: one for each CPU that the engine may use. More than that is fine for
-    /// tests; such shards share the CPUs. An engine may be opened with another number every time.
+    /// How many shards. Default: one for each CPU that the engine may use. More than that is fine
+    /// for tests; such shards share the CPUs. An engine may be opened with another number every
+    /// time.
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
@@ -103,8 +104,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Opens the engine, creating the data directory where it is missing, and every partition of its
-    /// catalog. Blocks: the time grows with the number of segments, not with their bytes.
+    /// Opens the engine, creating the data directory where it is missing, and every partition of
+    /// its catalog. Blocks: the time grows with the number of segments, not with their bytes.
     ///
     /// # Errors
     /// See [`OpenError`]; what a partition finds is no error but in [`Engine::opened`].

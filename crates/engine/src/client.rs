@@ -15,17 +15,17 @@ use crate::poll::Poll;
 use crate::stats::EngineStats;
 use crate::topic::{NewTopic, TopicConfig};
 
-/// Appends to and polls from all partitions, and creates topics. Clone + Send + Sync; clones share one
-/// set of limits (`Limits::client_..`).
+/// Appends to and polls from all partitions, and creates topics. Clone + Send + Sync; clones share
+/// one set of limits (`Limits::client_..`).
 ///
 /// Calls never wait. Each takes its place in the order when it is made, not when its future is
 /// polled: two appends of one thread to one partition are stored in the order of the calls. Where
 /// something is full a call is answered `Busy` at once and nothing is done; a [`Producer`] keeps
 /// its order across that.
 ///
-/// What a call returns is its answer, a future for any runtime. Dropping it gives up the answer, not
-/// the request: a dropped append may still be stored. The `.._blocking` twins wait on the calling
-/// thread; on a shard's own thread they answer `OnShard` and do nothing.
+/// What a call returns is its answer, a future for any runtime. Dropping it gives up the answer,
+/// not the request: a dropped append may still be stored. The `.._blocking` twins wait on the
+/// calling thread; on a shard's own thread they answer `OnShard` and do nothing.
 #[derive(Clone)]
 pub struct Client {
     shard: corelog_shard::Client,
@@ -78,8 +78,8 @@ impl Client {
         self.shard.flush_blocking(partition, ack)
     }
 
-    /// Whole batches from where `poll` says, in offset order and without a gap. The records lend memory
-    /// of the shard: see [`Records`].
+    /// Whole batches from where `poll` says, in offset order and without a gap. The records lend
+    /// memory of the shard: see [`Records`].
     pub fn poll(&self, partition: PartitionId, poll: Poll) -> PollCall {
         self.shard.poll(partition, poll.into())
     }

@@ -25,13 +25,14 @@ impl Lend<RealBytes> for Lender {
 }
 
 /// Access for code that runs ON a shard, as a broker's connections do. It comes from
-/// [`Engine::run_on_shard`](crate::Engine::run_on_shard), is cheap to clone and stays on its thread.
+/// [`Engine::run_on_shard`](crate::Engine::run_on_shard), is cheap to clone and stays on its
+/// thread.
 ///
 /// Partitions of this shard are called directly, without mailbox and wake; those of others cross.
 /// The calls are those of [`Client`](crate::Client); the same limits hold, for each job apart.
 ///
-/// Code here must not block: everything on the shard waits for it. Blocking calls of this crate know
-/// that and answer `OnShard`.
+/// Code here must not block: everything on the shard waits for it. Blocking calls of this crate
+/// know that and answer `OnShard`.
 #[derive(Clone)]
 pub struct ShardContext {
     inner: corelog_shard::ShardContext<RealPlatform, Lender>,
@@ -81,8 +82,8 @@ impl ShardContext {
         self.inner.platform().disk().memory()
     }
 
-    /// Runs `task` on this shard, detached. A panic ends the task and nothing else. The engine's close
-    /// drops tasks that have not ended by then.
+    /// Runs `task` on this shard, detached. A panic ends the task and nothing else. The engine's
+    /// close drops tasks that have not ended by then.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         self.inner.spawn(self.guests.hosted(task));
     }

@@ -23,7 +23,8 @@ const BUSY_WAIT: Duration = Duration::from_millis(1);
 
 /// An open engine: its shards run until it is closed.
 ///
-/// Several engines may be open in a process, on a directory each. [`Engine::client`] gives the ways in.
+/// Several engines may be open in a process, on a directory each. [`Engine::client`] gives the ways
+/// in.
 ///
 /// # Closing
 /// [`Engine::close`] and [`Engine::close_blocking`] flush and close every partition and say how it
@@ -77,9 +78,10 @@ impl Engine {
         Client::new(control.shards.client(&self.client_limits), Arc::clone(control))
     }
 
-    /// Runs `code` on shard `index`: it is called there, and the future it answers runs there to its
-    /// end. The future that this returns answers what that one answered; dropping it gives up the
-    /// answer and does not stop the code. The engine's close drops code that has not ended by then.
+    /// Runs `code` on shard `index`: it is called there, and the future it answers runs there to
+    /// its end. The future that this returns answers what that one answered; dropping it gives up
+    /// the answer and does not stop the code. The engine's close drops code that has not ended by
+    /// then.
     ///
     /// # Errors
     /// See [`RunError`]. A panic of the code ends the code and nothing else.
@@ -109,7 +111,8 @@ impl Engine {
     }
 
     /// Stops taking requests, serves those that are on their way, makes everything durable, closes
-    /// every partition and ends the shards. Starts at the call; dropping the future does not stop it.
+    /// every partition and ends the shards. Starts at the call; dropping the future does not stop
+    /// it.
     ///
     /// # Errors
     /// See [`CloseError`]: the engine is closed all the same.
@@ -169,8 +172,8 @@ fn closer_died() -> CloseError {
     CloseError::Thread(io::Error::other("the closing thread ended by a bug"))
 }
 
-/// The end, in order: no new topics; the shards serve what they have and close their partitions; their
-/// threads leave; only then the clock goes back to the present and the lock is let go.
+/// The end, in order: no new topics; the shards serve what they have and close their partitions;
+/// their threads leave; only then the clock goes back to the present and the lock is let go.
 fn close(open: Open) -> Result<(), CloseError> {
     let Open { control, runtime, lock } = open;
     control.catalog.close();

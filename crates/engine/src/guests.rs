@@ -1,7 +1,7 @@
 //! Code of the embedder on a shard: how it gets there, and how it is ended.
 //!
-//! [`Door`] is seen from other threads: jobs are put in, the shard takes them out. [`Guests`] lives on
-//! the shard: the tasks that came through the door or were spawned by others. When the shard has
+//! [`Door`] is seen from other threads: jobs are put in, the shard takes them out. [`Guests`] lives
+//! on the shard: the tasks that came through the door or were spawned by others. When the shard has
 //! closed they are dropped, on their own thread, before its executor goes.
 
 use std::cell::{Cell, RefCell};

@@ -47,7 +47,8 @@
 //! | [`Ack::Written`] | in the device, as far as the kernel says | the end of the process | yes |
 //! | [`Ack::Durable`] | synced after it was written | power loss | yes |
 //!
-//! A topic with `enforce_fsync` raises every ack to `Durable`, and polls end at what is durable there.
+//! A topic with `enforce_fsync` raises every ack to `Durable`, and polls end at what is durable
+//! there.
 //!
 //! # The life of a batch
 //!
@@ -66,8 +67,9 @@
 //!
 //! # Dropped futures
 //!
-//! Every call takes its place in the order when it is made. Dropping its future gives up the answer,
-//! not the request: a dropped append may be stored, a dropped poll sends home what it would have got.
+//! Every call takes its place in the order when it is made. Dropping its future gives up the
+//! answer, not the request: a dropped append may be stored, a dropped poll sends home what it would
+//! have got.
 //!
 //! Errors stand in [`error`], one small enum for each call; counters in [`stats`].
 #![deny(unsafe_code)]

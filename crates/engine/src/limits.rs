@@ -19,11 +19,12 @@ const MIB: usize = 1 << 20;
 /// Numbers are for EACH shard, unless they say otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Buffers that the kernel has registered, bytes: locked memory, allocated at open. A power of two
-    /// from 64 KiB. Buffers beyond it come from the allocator, a little slower. Default 64 MiB.
+    /// Buffers that the kernel has registered, bytes: locked memory, allocated at open. A power of
+    /// two from 64 KiB. Buffers beyond it come from the allocator, a little slower. Default 64 MiB.
     pub registered_bytes: usize,
-    /// Buffers with data on its way to the disk or kept for readers, bytes. Appends wait where it is
-    /// used up. From 4 MiB, and `cache_bytes + lease_bytes` must leave 2 MiB of it. Default 64 MiB.
+    /// Buffers with data on its way to the disk or kept for readers, bytes. Appends wait where it
+    /// is used up. From 4 MiB, and `cache_bytes + lease_bytes` must leave 2 MiB of it. Default 64
+    /// MiB.
     pub write_bytes: usize,
     /// Buffers that polls read into, bytes. Polls wait where it is used up. From 128 MiB, twice
     /// the largest batch; it is a bound, not an allocation. Default 256 MiB.

@@ -49,8 +49,8 @@ impl Poll {
 
     /// At most so many bytes of batches, headers included. Default 1 MiB; the shard's limit
     /// (`Limits::poll_bytes`) holds as well.
-    pub fn max_bytes(mut self, bytes: u64) -> Poll {
-        self.query.max_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    pub fn max_bytes(mut self, bytes: usize) -> Poll {
+        self.query.max_bytes = bytes;
         self
     }
 

@@ -1,9 +1,9 @@
 //! The catalog: which streams, topics and partitions there are, in `{data}/catalog.redb`.
 //!
-//! The catalog commits first: a partition exists when its row does, and its directory follows. Every
-//! partition has an incarnation that is never used again; the directory's manifest names the one it
-//! belongs to. [`Catalog`] is the way to the thread that does the file I/O; `store` holds the
-//! tables, `record` their bytes, `key` their keys.
+//! The catalog commits first: a partition exists when its row does, and its directory follows.
+//! Every partition has an incarnation that is never used again; the directory's manifest names the
+//! one it belongs to. [`Catalog`] is the way to the thread that does the file I/O; `store` holds
+//! the tables, `record` their bytes, `key` their keys.
 
 mod error;
 mod key;

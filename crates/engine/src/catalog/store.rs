@@ -131,7 +131,8 @@ impl Store {
     ) -> Result<Vec<Entry>, CreateFailure> {
         let write = self.begin().map_err(CreateFailure::Catalog)?;
         let entries = self.add(&write, new, now_us)?;
-        write.commit().map_err(|e| CreateFailure::Catalog(self.failed(e)))?;
+        let stored = write.commit();
+        stored.map_err(|e| CreateFailure::Catalog(self.failed(e)))?;
         Ok(entries)
     }
 

@@ -2,8 +2,8 @@
 //!
 //! What a crash takes back may have been read by then. So that its timestamps are never used again,
 //! the clock record in `{data}/clock` always names a time that no stamp has passed: it is raised
-//! about once a second, made durable, and only then shown to the shards. At open every clock
-//! starts at it; a clean close, after which nothing can be lost any more, puts it back to the present.
+//! about once a second, made durable, and only then shown to the shards. At open every clock starts
+//! at it; a clean close, after which nothing can be lost any more, puts it back to the present.
 //!
 //! Where the record cannot be written the ceiling stays: appends go on for up to [`AHEAD`], then
 //! they wait until a later attempt succeeds.
@@ -192,7 +192,8 @@ impl Keeper {
         self.timeline.tick(system_us(), since)
     }
 
-    /// The floor first: it only repeats what clocks may show already. The ceiling when it is durable.
+    /// The floor first: it only repeats what clocks may show already. The ceiling when it is
+    /// durable.
     fn raise(&mut self) -> Result<(), IoError> {
         let now = self.now();
         self.bounds.floor.store(now, Ordering::Relaxed);

@@ -15,7 +15,8 @@ const PARTITIONS: u32 = 3;
 const CHILD: &str = "CORELOG_TEST_KILL_DIR";
 const ROUND: &str = "CORELOG_TEST_KILL_ROUND";
 
-/// The child's batch `number` in `partition`: its size differs, so that blocks are shared in every way.
+/// The child's batch `number` in `partition`: its size differs, so that blocks are shared in every
+/// way.
 fn nth(round: u64, partition: u32, number: u64) -> bytes::Bytes {
     let tag = round << 40 | u64::from(partition) << 32 | number;
     batch(tag, 1 + number as u32 % 4, 50 + (number as usize * 997) % 9_000)

@@ -140,8 +140,9 @@ fn dropping_or_closing_on_a_shard_closes_in_the_background() {
     engine.close_blocking().expect("nothing is wrong");
 }
 
-/// Four partitions: one is whole, one is damaged below its mark, one has a manifest of a newer release,
-/// one has lost its log. The engine opens, says what it met, and serves all that can be served.
+/// Four partitions: one is whole, one is damaged below its mark, one has a manifest of a newer
+/// release, one has lost its log. The engine opens, says what it met, and serves all that can be
+/// served.
 #[test]
 fn a_damaged_partition_never_stops_the_rest() {
     let dir = fresh_dir("damaged_partition");

@@ -85,7 +85,7 @@ pub(crate) struct Sent {
 }
 
 /// Polls from `offset` to the end, in steps of at most `step` bytes.
-pub(crate) fn poll_all(client: &Client, id: PartitionId, offset: u64, step: u64) -> Vec<Vec<u8>> {
+pub(crate) fn poll_all(client: &Client, id: PartitionId, offset: u64, step: usize) -> Vec<Vec<u8>> {
     let (mut stored, mut next) = (Vec::new(), offset);
     loop {
         let records = client.poll_blocking(id, Poll::offset(next).max_bytes(step));
