@@ -7,6 +7,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use crate::interrupt::{Interrupt, Interrupted};
+
+/// How long a wait goes on before it looks whether the user stopped it.
+const INTERRUPT_LOOK: Duration = Duration::from_millis(100);
+
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -47,18 +52,21 @@ impl<F: Future> Outstanding<F> {
     }
 
     /// Waits until one has ended: its output, and how long it took from its start until it was seen
-    /// here. None when none is in flight.
-    pub(crate) fn wait_any(&mut self) -> Option<(F::Output, Duration)> {
-        if self.futures.is_empty() {
-            return None;
-        }
-        loop {
+    /// here. None when none is in flight. The user may stop the wait: an engine that does not
+    /// answer must not keep the command.
+    pub(crate) fn wait_any(
+        &mut self,
+        interrupt: &Interrupt,
+    ) -> Result<Option<(F::Output, Duration)>, Interrupted> {
+        while !self.futures.is_empty() {
             if let Some(ended) = self.poll_all() {
-                return Some(ended);
+                return Ok(Some(ended));
             }
             // A wake between the polls and here leaves its token: then this returns at once.
-            thread::park();
+            thread::park_timeout(INTERRUPT_LOOK);
+            interrupt.check()?;
         }
+        Ok(None)
     }
 
     fn poll_all(&mut self) -> Option<(F::Output, Duration)> {
@@ -119,7 +127,9 @@ mod tests {
             assert!(outstanding.push(Instant::now(), door.clone()).is_none());
         }
         doors[70].open(70);
-        assert_eq!(outstanding.wait_any().unwrap().0, 70);
+        let interrupt = Interrupt::default();
+        let mut wait = || outstanding.wait_any(&interrupt).unwrap();
+        assert_eq!(wait().unwrap().0, 70);
         let mut seen: Vec<u32> = thread::scope(|scope| {
             scope.spawn(|| {
                 for (number, door) in doors.iter().enumerate().rev() {
@@ -127,7 +137,7 @@ mod tests {
                     thread::yield_now();
                 }
             });
-            std::iter::from_fn(|| outstanding.wait_any()).map(|(value, _)| value).collect()
+            std::iter::from_fn(&mut wait).map(|(value, _)| value).collect()
         });
         seen.sort_unstable();
         let expected: Vec<u32> = (0..100).filter(|number| *number != 70).collect();
@@ -142,6 +152,17 @@ mod tests {
         let (value, took) = outstanding.push(since, std::future::ready(1)).unwrap();
         assert_eq!(value, 1);
         assert!(took >= Duration::from_secs(5));
-        assert!(outstanding.wait_any().is_none());
+        assert!(outstanding.wait_any(&Interrupt::default()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_wait_for_an_answer_that_never_comes_can_be_stopped() {
+        let mut outstanding = Outstanding::new();
+        assert!(outstanding.push(Instant::now(), Door::default()).is_none());
+        let interrupt = Interrupt::default();
+        thread::scope(|scope| {
+            scope.spawn(|| interrupt.raise());
+            assert_eq!(outstanding.wait_any(&interrupt).unwrap_err(), Interrupted);
+        });
     }
 }

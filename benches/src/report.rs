@@ -5,6 +5,7 @@
 //! answer promised (written, durable) stands beside the figure.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -17,6 +18,9 @@ use crate::stats::{median, median_interval};
 
 /// Version of the JSON: raised when a key changes its meaning or goes; new keys do not count.
 const SCHEMA: u32 = 1;
+
+/// A phase that is shorter than this is start-up and noise.
+const PHASE_MIN: Duration = Duration::from_millis(50);
 
 /// A run, ready to be told.
 #[derive(Debug)]
@@ -102,7 +106,22 @@ impl Report<'_> {
         below(out, append, "a batch, answered when written")?;
         throughput(out, "poll", &self.poll())?;
         below(out, poll, "a poll; cold, every byte checked")?;
-        self.print_durable(out)
+        self.print_durable(out)?;
+        self.print_doubt(out)
+    }
+
+    /// Says so when the phases were too short for their throughput to mean much.
+    fn print_doubt(&self, out: &mut dyn Write) -> io::Result<()> {
+        let rounds = u32::try_from(self.outcome.rounds.len()).unwrap_or(u32::MAX).max(1);
+        let shortest = self.outcome.append.elapsed.min(self.outcome.poll.elapsed) / rounds;
+        if self.outcome.rounds.is_empty() || shortest >= PHASE_MIN {
+            return Ok(());
+        }
+        writeln!(
+            out,
+            "\nThe phases took {:.1} ms: too short to trust MB/s. Raise --total or lower --rounds.",
+            shortest.as_secs_f64() * 1e3,
+        )
     }
 
     fn print_durable(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -78,11 +78,11 @@ fn produce<E: Engine>(
                 let future = engine.append(Topic::Written, partition, batch);
                 outstanding.push(since, future).map_or(Ok(()), &mut note)?;
                 if outstanding.len() >= stage.in_flight {
-                    outstanding.wait_any().map_or(Ok(()), &mut note)?;
+                    outstanding.wait_any(stage.interrupt)?.map_or(Ok(()), &mut note)?;
                 }
             }
         }
-        while let Some(ended) = outstanding.wait_any() {
+        while let Some(ended) = outstanding.wait_any(stage.interrupt)? {
             note(ended)?;
         }
         Ok::<_, RunError>(latency)

@@ -35,9 +35,10 @@ pub(crate) fn run<E: Engine>(
         let batch = outbox.batch(id);
         let since = Instant::now();
         let mut alone = Outstanding::new();
-        let ended = alone.push(since, engine.append(Topic::Durable, 0, batch));
-        let (result, took) =
-            ended.or_else(|| alone.wait_any()).expect("the append was just pushed");
+        let (result, took) = match alone.push(since, engine.append(Topic::Durable, 0, batch)) {
+            Some(ended) => ended,
+            None => alone.wait_any(stage.interrupt)?.expect("the append was just pushed"),
+        };
         let doing = || "appending durably".to_owned();
         result.map_err(|source| RunError::Engine { doing: doing(), source })?;
         Ok::<Duration, RunError>(took)

@@ -90,7 +90,10 @@ pub(super) fn read_partition<E: Engine>(
         stage.interrupt.check()?;
         let (records, took) = match ended.take() {
             Some(ended) => ended,
-            None => outstanding.wait_any().expect("a poll is in flight until the end"),
+            None => {
+                let ended = outstanding.wait_any(stage.interrupt)?;
+                ended.expect("a poll is in flight until the end")
+            }
         };
         read.latency.record(took);
         let records = records.map_err(|source| {

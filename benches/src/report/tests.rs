@@ -89,6 +89,23 @@ fn the_text_is_the_golden_one() {
 }
 
 #[test]
+fn phases_that_are_too_short_are_doubted() {
+    let text = |ms| {
+        let mut outcome = outcome();
+        outcome.poll.elapsed = Duration::from_millis(ms);
+        let mut text = Vec::new();
+        report(&outcome, |report| report.print(&mut text)).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    // Three rounds.
+    assert!(
+        text(149)
+            .ends_with("took 49.7 ms: too short to trust MB/s. Raise --total or lower --rounds.\n")
+    );
+    assert!(!text(150).contains("too short"));
+}
+
+#[test]
 fn what_was_not_run_is_null() {
     let mut outcome = outcome();
     outcome.rounds.iter_mut().for_each(|round| round.durable_p50_us = None);
