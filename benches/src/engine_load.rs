@@ -94,7 +94,7 @@ impl Engine for Open {
         offset: u64,
         bytes_max: usize,
     ) -> impl Future<Output = Result<corelog::Records, EngineError>> + Send {
-        let poll = Poll::offset(offset).max_bytes(bytes_max as u64);
+        let poll = Poll::offset(offset).max_bytes(bytes_max);
         let call = self.client.poll(id(topic, partition), poll);
         async move { Ok(call.await?) }
     }
