@@ -83,6 +83,23 @@ impl Engine {
     /// the answer and does not stop the code. The engine's close drops code that has not ended by
     /// then.
     ///
+    /// ```
+    /// # use corelog::{Ack, BatchBuilder, Engine, Message, PartitionId, TopicConfig};
+    /// # async fn example(engine: &Engine) -> Result<(), Box<dyn std::error::Error>> {
+    /// let partition = PartitionId::new(0, 0, 0);
+    /// let mut batch = BatchBuilder::new();
+    /// batch.push(Message::new(b"from the shard itself"))?;
+    /// let batch = batch.finish()?;
+    /// let appended = engine
+    ///     .run_on_shard(0, move |shard| async move {
+    ///         shard.append(partition, batch, Ack::Written).await
+    ///     })
+    ///     .await??;
+    /// println!("offset {}", appended.base_offset);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// See [`RunError`]. A panic of the code ends the code and nothing else.
     pub fn run_on_shard<T, C, F>(

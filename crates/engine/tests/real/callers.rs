@@ -163,7 +163,8 @@ fn closing_ends_code_that_does_not_end() {
     });
     assert_eq!(has_started.recv(), Ok("started"));
     engine.close_blocking().expect("nothing is wrong");
-    assert_eq!(has_started.recv(), Ok("dropped"));
+    let patience = std::time::Duration::from_secs(20);
+    assert_eq!(has_started.recv_timeout(patience), Ok("dropped"));
     assert!(matches!(block_on(run), Err(RunError::Closed)));
 }
 
