@@ -1,9 +1,9 @@
 //! Every byte that comes back is compared with what was sent; the first difference is named.
 //!
-//! A checker follows one partition from offset 0. It takes views as they come: cut anywhere, batches
-//! whole or sliced by a poll's limits. From the layout it knows which batch must be next, from the
-//! id in its first frame which producer sent it; a producer's batches must come in its order,
-//! each once. All bytes are checked: header, frames, and both checksums with them.
+//! A checker follows one partition from offset 0. It takes views as they come: cut anywhere,
+//! batches whole or sliced by a poll's limits. From the layout it knows which batch must be next,
+//! from the id in its first frame which producer sent it; a producer's batches must come in its
+//! order, each once. All bytes are checked: header, frames, and both checksums with them.
 
 use std::fmt;
 
@@ -56,7 +56,7 @@ impl fmt::Display for Mismatch {
             }
             What::Frame { position, expected, found } => write!(
                 f,
-                "byte {position} of the batch's frames: {expected:#04x} expected, not {found:#04x}"
+                "byte {position} of the batch's frames: {expected:#04x} is due, found {found:#04x}"
             ),
             What::Missing { appended } => {
                 write!(f, "no more messages come, {appended} were appended")

@@ -1,8 +1,8 @@
 //! What the messages hold: seeded, different for every batch, and known again when read back.
 //!
-//! A few templates are built once with the producers' own builder. A batch is a template whose first
-//! frame got an id that says who sent it, where to, and as which batch; that costs one frame's
-//! checksum, so that a producer spends its time on appending. `check` is the other direction.
+//! A few templates are built once with the producers' own builder. A batch is a template whose
+//! first frame got an id that says who sent it, where to, and as which batch; that costs one
+//! frame's checksum, so that a producer spends its time on appending. `check` is the way back.
 
 use bytes::Bytes;
 use corelog_format::layout::{batch_header, frame_header};

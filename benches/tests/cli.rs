@@ -61,6 +61,60 @@ fn the_ceiling_is_measured_and_nothing_is_left() {
 }
 
 #[test]
+fn a_run_appends_polls_and_says_what_scripts_rely_on() {
+    let dir = dir("run");
+    let flags = "run --dir here --keep --shards 2 --partitions 3 --total 1MiB --producers 2 \
+                 --batch-messages 20 --message-size 500 --rounds 2 --durable-samples 5 \
+                 --json out.json";
+    let output = bench(&dir).args(flags.split_whitespace()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains("% of the ceiling"), "{printed}");
+
+    let json: Value = serde_json::from_slice(&fs::read(dir.join("out.json")).unwrap()).unwrap();
+    assert_eq!(json["schema"], 1);
+    for pointer in [
+        "/ratio/append",
+        "/ratio/poll",
+        "/ratio/durable_p50",
+        "/append/mb_per_s",
+        "/append/latency_us/p999",
+        "/poll/mb_per_s",
+        "/durable/latency_us/p50",
+        "/ceiling/write_mb_per_s",
+        "/ceiling/read_mb_per_s",
+        "/ceiling/sync_write_p50_us",
+    ] {
+        let figure = json.pointer(pointer).and_then(Value::as_f64);
+        assert!(figure.is_some_and(|figure| figure > 0.0), "{pointer}: {figure:?}");
+    }
+    assert_eq!(json["rounds"].as_array().unwrap().len(), 2);
+    // All that was appended is there: both rounds were kept, each with its partitions' logs.
+    let logs = logs_below(&dir.join("here"));
+    assert_eq!(logs.len(), 2 * (3 + 1), "{logs:?}");
+    let bytes: u64 = logs.iter().map(|log| fs::metadata(log).unwrap().len()).sum();
+    assert!(bytes >= 1 << 20, "{bytes} bytes of logs");
+
+    let output = bench(&dir).args(flags.replace("--keep", "").split_whitespace()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(names(&dir.join("here")).is_empty());
+}
+
+/// All segment files below a directory.
+fn logs_below(dir: &Path) -> Vec<PathBuf> {
+    let mut logs = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            logs.extend(logs_below(&path));
+        } else if path.extension().is_some_and(|extension| extension == "log") {
+            logs.push(path);
+        }
+    }
+    logs
+}
+
+#[test]
 fn a_directory_that_is_not_ours_is_not_touched() {
     let dir = dir("foreign");
     fs::create_dir(dir.join("round-0")).unwrap();
