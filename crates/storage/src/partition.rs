@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use corelog_format::Mark;
-use corelog_io::{BLOCK, Buf, Clock, Disk, File, IoError, Platform, Spawn, align_up};
+use corelog_io::{BLOCK, Buf, Clock, Disk, File, IoError, IoOp, Platform, Spawn, align_up};
 
 use crate::appender::{Action, Appender, Lent};
 use crate::index::SparseIndex;
@@ -80,6 +80,29 @@ pub(crate) struct Inner<P: Platform, A: Answer> {
     cached: Cell<u64>,
     pub(crate) counters: Counters,
     pub(crate) life: Life<P>,
+}
+
+/// Poisons the partition when it is dropped by a panic.
+struct Watch<P: Platform, A: Answer> {
+    inner: Rc<Inner<P, A>>,
+}
+
+impl<P: Platform, A: Answer> Watch<P, A> {
+    fn ended(self) {}
+}
+
+impl<P: Platform, A: Answer> Drop for Watch<P, A> {
+    fn drop(&mut self) {
+        // A panic may have happened under a borrow; then the next call meets the same bug.
+        if std::thread::panicking() && self.inner.appender.try_borrow_mut().is_ok() {
+            let text = "a task of the partition panicked: please report it";
+            let dir = &self.inner.place.dir;
+            self.inner.poison(IoError::new(IoOp::Write, dir, std::io::Error::other(text)));
+            for answer in std::mem::take(&mut self.inner.appender.borrow_mut().ready) {
+                answer.give();
+            }
+        }
+    }
 }
 
 /// Counts since the partition was opened.
@@ -249,14 +272,19 @@ impl<P: Platform, A: Answer> Inner<P, A> {
             for answer in ready.drain(..) {
                 answer.give();
             }
-            // The emptied list goes back: a steady append allocates none.
-            let given = &mut self.appender.borrow_mut().ready;
-            if given.is_empty() {
-                *given = ready;
-            }
+            let all_given = {
+                let given = &mut self.appender.borrow_mut().ready;
+                let all_given = given.is_empty();
+                // The emptied list goes back: a steady append allocates none.
+                if all_given {
+                    *given = ready;
+                }
+                all_given
+            };
+            // Nothing is borrowed here: a runtime may run a task inside of the spawn.
             match action {
                 Some(action) => self.run(action),
-                None if given.is_empty() => break,
+                None if all_given => break,
                 None => {}
             }
         }
@@ -289,8 +317,15 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         self.appender.borrow_mut().next(&lent)
     }
 
+    /// Runs a step of this partition. A step that panics, which is our bug, poisons the partition:
+    /// what waits for it is answered, and nothing is appended behind a state that nobody knows.
     fn spawn(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
-        self.shared.platform().spawn().spawn(task);
+        let watch = Watch { inner: Rc::clone(self) };
+        self.shared.platform().spawn().spawn(async move {
+            let watch = watch;
+            task.await;
+            watch.ended();
+        });
     }
 
     /// The active file. Only asked for while the partition is open.

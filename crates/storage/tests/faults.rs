@@ -7,7 +7,10 @@ use std::time::Duration;
 use common::*;
 use corelog_io::sim::{Fault, Rng, Sim, errno};
 use corelog_io::{Clock, IoOp};
-use corelog_storage::{Ack, AppendError, From, LogConfig, SharedLimits};
+use corelog_storage::{
+    Ack, AdmittedBatch, Answer, AppendError, Appended, From, LogConfig, Partition, Shared,
+    SharedLimits,
+};
 
 fn refused(reply: &Reply) -> AppendError {
     reply.get().expect("answered").expect_err("refused")
@@ -264,5 +267,48 @@ fn slow_syncs_hold_up_neither_polls_nor_appends() {
         log.flush(Ack::Durable).await.unwrap();
         assert!(durable.iter().all(|reply| reply.ok().is_some()));
         assert!(log.stats().syncs - before.1 < 6, "99 appends share few syncs");
+    });
+}
+
+/// An answer that goes off.
+enum Bomb {
+    Armed,
+    Plain(Reply),
+}
+
+impl Answer for Bomb {
+    fn answer(self, result: Result<Appended, AppendError>) {
+        match self {
+            Bomb::Armed => panic!("an answer of the test panics"),
+            Bomb::Plain(reply) => reply.answer(result),
+        }
+    }
+}
+
+#[test]
+fn a_panic_in_a_task_of_the_partition_poisons_it_and_leaves_nobody_waiting() {
+    let sim = Sim::new(10);
+    sim.run(async {
+        let shared = Shared::new(sim.platform().clone(), SharedLimits::default());
+        let opened = Partition::<_, Bomb>::open(shared, place(), LogConfig::default()).await;
+        let (log, _) = opened.unwrap();
+        let admit = |tag| AdmittedBatch::admit(batch(tag, &[10])).unwrap();
+        // With space reserved the next two leave in writes of their own.
+        log.append(admit(0), Ack::Written, Bomb::Plain(Reply::default()));
+        log.flush(Ack::Written).await.unwrap();
+        log.append(admit(1), Ack::Written, Bomb::Armed);
+        let waiting = Reply::default();
+        sim.disk().inject(Fault::delay(Duration::from_millis(5)).of(IoOp::Write).from_nth(1));
+        sim.clock().sleep(Duration::from_micros(1)).await;
+        log.append(admit(2), Ack::Written, Bomb::Plain(waiting.clone()));
+        sim.clock().sleep(Duration::from_secs(1)).await;
+        let panics = sim.take_panics();
+        assert_eq!(panics.len(), 1, "{panics:?}");
+        assert!(log.fault().is_some());
+        assert!(matches!(refused(&waiting), AppendError::Poisoned(_)), "{:?}", waiting.get());
+        let later = Reply::default();
+        log.append(admit(3), Ack::Appended, Bomb::Plain(later.clone()));
+        assert!(matches!(refused(&later), AppendError::Poisoned(_)));
+        assert!(log.close().await.is_err());
     });
 }
