@@ -267,25 +267,24 @@ impl<P: Platform, A: Answer> Inner<P, A> {
     /// Does everything that can be done now.
     pub(crate) fn pump(self: &Rc<Self>) {
         loop {
+            // Nothing is borrowed while an action or an answer runs: a runtime may run a task
+            // inside of the spawn. The action goes first, so that a panic of an answer loses none.
             let action = self.next_action();
+            let is_done = action.is_none();
+            if let Some(action) = action {
+                self.run(action);
+            }
             let mut ready = std::mem::take(&mut self.appender.borrow_mut().ready);
             for answer in ready.drain(..) {
                 answer.give();
             }
-            let all_given = {
-                let given = &mut self.appender.borrow_mut().ready;
-                let all_given = given.is_empty();
+            let given = &mut self.appender.borrow_mut().ready;
+            if given.is_empty() {
                 // The emptied list goes back: a steady append allocates none.
-                if all_given {
-                    *given = ready;
+                *given = ready;
+                if is_done {
+                    break;
                 }
-                all_given
-            };
-            // Nothing is borrowed here: a runtime may run a task inside of the spawn.
-            match action {
-                Some(action) => self.run(action),
-                None if all_given => break,
-                None => {}
             }
         }
         let readable = self.readable_end();
