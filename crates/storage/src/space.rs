@@ -1,7 +1,7 @@
 //! How much of the active file is allocated, and when to ask for more.
 //!
 //! Space is reserved before an offset is stamped, so that nothing stamped is ever withdrawn. Steps
-//! double with the partition's rate: a partition that writes little reserves little, a fast one
+//! grow fourfold with the partition's rate: a partition that writes little reserves little, a fast one
 //! asks rarely, ahead of need, and off the append's path.
 
 use corelog_io::align_up;
@@ -47,7 +47,8 @@ impl Space {
     pub(crate) fn ahead(&self, end: u64) -> Option<u64> {
         let left = self.reserved.saturating_sub(end);
         let grown = self.step > STEP_MIN;
-        let wanted = grown && !self.tight && left < self.step / 4;
+        // Half of the step before this one.
+        let wanted = grown && !self.tight && left < self.step / 8;
         (wanted && self.reserved < self.segment_bytes).then(|| self.target(end))
     }
 
@@ -59,7 +60,7 @@ impl Space {
 
     pub(crate) fn granted(&mut self, to: u64) {
         self.reserved = self.reserved.max(to);
-        self.step = (self.step * 2).min(self.step_max);
+        self.step = (self.step * 4).min(self.step_max);
         self.tight = false;
     }
 
