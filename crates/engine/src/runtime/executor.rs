@@ -21,7 +21,7 @@ use super::huge_pool::{self, PoolPages, SmallBecause};
 use super::placement::{self, Place};
 use super::platform::RealPlatform;
 use super::pulse;
-use super::spawn::{RealSpawn, contained};
+use super::spawn::{RealSpawn, apart};
 use super::start_error::StartError;
 use super::threads::{RuntimeOptions, ShardEnd, ShardFacts, ShardMain};
 
@@ -156,7 +156,7 @@ fn build(seat: &Seat, place: Place) -> io::Result<LocalExecutor> {
 /// awaited, and only then is the executor dropped.
 fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
     let Ready { seat, executor, template, pages: _ } = shard;
-    let options = &seat.options;
+    let (options, number, main) = (&seat.options, seat.number, Arc::clone(main));
     let io = Rc::new(ShardIo::new(seat.ops, template, seat.direct, options.memory));
     let platform = RealPlatform::new(
         RealDisk::new(Rc::clone(&io)),
@@ -165,13 +165,14 @@ fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
     );
     let turned = catch_unwind(AssertUnwindSafe(|| {
         executor.run(async {
-            // `main` itself may panic before it answers a future: hence the block around it.
-            let ended = contained(async { main(seat.number, platform).await }).await;
+            // Not awaited right here: `run` holds a handle to this block, and `main` is woken by
+            // other threads. It may panic before it answers a future: hence the block around it.
+            let ended = apart(async move { main(number, platform).await }).await;
             io.phase.set(Phase::Ending);
             io.flights.idle().await;
             wait_for_leases(&io, options.lease_patience).await;
             io.phase.set(Phase::Left);
-            ended
+            ended.map_err(|panic| panic.to_string())
         })
     }));
     let ended = match turned {

@@ -11,6 +11,7 @@ use rustix::io::DupFlags;
 use super::error::os_error;
 use super::file::Running;
 use super::fileops::FileOps;
+use super::spawn::apart;
 
 /// A glommio file whose I/O goes through the open file description of `fd`.
 ///
@@ -45,19 +46,16 @@ pub(super) async fn with_fd<T: Send + 'static>(
 ) -> io::Result<T> {
     let number = running.dma().as_raw_fd();
     let ops = ops.clone();
-    let task = glommio::spawn_local(async move {
+    apart(async move {
         let job = move || {
             // SAFETY: `number` belongs to the file of `running`, which this detached task drops only after the
-            // job's answer. The task cannot be cancelled: its handle is not a cancelling one, and an
+            // job's answer. The task cannot be cancelled: there is no handle to it, and an
             // executor that dies before its tasks have ended leaks them (`executor.rs`).
             job(unsafe { BorrowedFd::borrow_raw(number) })
         };
         let answer = ops.run(job).await;
         drop(running);
         answer
-    });
-    match task.detach().await {
-        Some(answer) => answer?,
-        None => Err(io::Error::other("the shard has ended")),
-    }
+    })
+    .await??
 }

@@ -17,7 +17,7 @@ use super::error::os_error;
 use super::fd;
 use super::fileops::{self, retry};
 use super::inflight::{Flight, InFlight};
-use super::spawn::contained;
+use super::spawn::{apart, contained};
 use super::transfer::{Whole, read_all, write_all};
 
 /// A file of the real disk. See [`File`] for what its operations promise.
@@ -65,7 +65,8 @@ impl RealFile {
         IoError::new(op, &self.file.path, source)
     }
 
-    /// Runs `task` detached, to its end, whether or not the answer is waited for.
+    /// Runs `task` detached, to its end, whether or not the answer is waited for. It begins at once.
+    /// Only for tasks that no other thread wakes, see [`apart`].
     async fn detached<T: 'static>(
         task: impl Future<Output = io::Result<T>> + 'static,
     ) -> io::Result<T> {
@@ -189,13 +190,12 @@ impl File for RealFile {
         let dma = file.dma.take().expect("only the last owner takes it");
         let shard = Rc::clone(&file.shard);
         let (locked, flight) = (file.locked, shard.flights.begin());
-        Self::detached(async move {
+        let closing = async move {
             let closed = retire(&shard, dma, locked).await;
             drop(flight);
             closed
-        })
-        .await
-        .map_err(failed)
+        };
+        apart(closing).await.flatten().map_err(failed)
     }
 }
 

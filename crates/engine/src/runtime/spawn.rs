@@ -1,6 +1,7 @@
 //! Tasks on a shard: none of them may take the executor down.
 
 use std::future::{Future, poll_fn};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -38,10 +39,7 @@ impl Spawn for RealSpawn {
                 let _ = catch_unwind(AssertUnwindSafe(|| (this.hook)(this.shard, &message)));
             }
         };
-        // Not `spawn_local`: that one runs the task up to its first wait before it returns, inside
-        // of whatever its spawner holds borrowed. This only queues it.
-        let queued = glommio::spawn_local_into(guarded, TaskQueueHandle::default());
-        queued.expect("the default queue is always there").detach();
+        queue(guarded);
     }
 
     #[expect(clippy::manual_async_fn, reason = "an async fn would borrow self, against the trait")]
@@ -50,6 +48,35 @@ impl Spawn for RealSpawn {
         // fired, and a task spawned a moment ago would wait as long. This puts the task behind all
         // others; the executor itself turns to I/O when the timer fires.
         async { glommio::executor().yield_now().await }
+    }
+}
+
+/// Queues `task`, and leaves no handle to it.
+fn queue(task: impl Future<Output = ()> + 'static) {
+    // Not `spawn_local`: that one runs the task up to its first wait before it returns, inside
+    // of whatever its spawner holds borrowed. This only queues it.
+    let queued = glommio::spawn_local_into(task, TaskQueueHandle::default());
+    queued.expect("the default queue is always there").detach();
+}
+
+/// Runs `task` detached, to its end, whether or not the answer is waited for; its panic is an error.
+/// Whatever another thread may wake is awaited in here, never under a glommio `JoinHandle`.
+///
+/// glommio 0.9 frees such a task twice. A foreign thread that lets go of a task's last waker counts
+/// the references down to zero, then up again to send the task home for its end. A handle that is
+/// dropped between the two sees a finished task without references and frees it, and the foreign
+/// thread sends home what is free. The thread is there at the wrong time easily: it queues the wake,
+/// writes to an eventfd, and only then lets go, while the task runs and ends. Without a handle the
+/// references are all there is, and only the one that takes the last away frees the task.
+pub(super) async fn apart<T: 'static>(task: impl Future<Output = T> + 'static) -> io::Result<T> {
+    let (reply, answer) = oneshot::channel();
+    queue(async move {
+        // Nobody waits any more where sending fails: the future was dropped.
+        let _ = reply.send(contained(task).await);
+    });
+    match answer.await {
+        Ok(ended) => ended.map_err(io::Error::other),
+        Err(oneshot::RecvError) => Err(io::Error::other("the shard has ended")),
     }
 }
 

@@ -4,6 +4,7 @@ mod contract;
 mod dropped;
 mod ends;
 mod files;
+mod foreign;
 mod fuse;
 mod handles;
 mod start;
