@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::task::{Poll, Waker};
 use std::thread;
+use std::time::Instant;
 
 use corelog_io::{File, Open, Spawn};
 
@@ -73,8 +74,18 @@ fn file_operations_end_while_their_thread_lets_go_of_them() {
             let file = platform.disk().open(&path, CREATE).await.expect("create");
             for _ in 0..20 {
                 assert_eq!(file.len().await.expect("length"), 0);
+                pause(&platform).await;
             }
             file.close().await.expect("close");
+            pause(&platform).await;
         }
     });
+}
+
+/// Time for the file thread to let go, before the next task takes the same place.
+async fn pause(platform: &RealPlatform) {
+    let until = Instant::now() + Duration::from_micros(300);
+    while Instant::now() < until {
+        platform.spawn().yield_now().await;
+    }
 }
