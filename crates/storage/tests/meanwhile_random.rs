@@ -61,7 +61,7 @@ async fn reads(
                 if let Some(base) = first.filter(|base| *base < end) {
                     assert!(
                         got.messages > 0,
-                        "seed {seed}: nothing at time {time}, offset {base}; end {end}, now {}, next {}",
+                        "seed {seed}: none at {time}, offset {base}; end {end}, now {}, next {}",
                         log.readable_end(),
                         got.next
                     );
