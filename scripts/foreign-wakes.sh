@@ -45,5 +45,5 @@ trap 'mv "$lock" Cargo.lock' EXIT
 for ((round = 1; round <= rounds; round++)); do
     CARGO_TARGET_DIR="$target" cargo test --quiet \
         --config "patch.crates-io.glommio.path=\"$target/glommio\"" \
-        -p corelog --lib runtime::tests::foreign
+        -p corelog --lib runtime::tests::foreign -- --test-threads=1
 done
