@@ -8,7 +8,9 @@
 //!
 //! Some, as a timer that has fired is spent, and its own task may be the one that is slept over.
 //! They stand in a row, one period apart, and each takes the end of the row when its task runs:
-//! all eight must be slept over one after the other before none is left.
+//! all eight must be slept over one after the other before none is left. A thread that stood still
+//! for longer than the whole row (between an executor's making and its first request, say) finds all
+//! of them due in one turn, and may sleep over that one: guards with ever longer periods stay behind.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -25,6 +27,16 @@ const FAST: Duration = Duration::from_millis(1);
 /// instead, one durable append in a thousand took as long.
 const SLOW: Duration = Duration::from_millis(4);
 
+/// Timers behind the row: after a standstill, the first that is still ahead ends the sleep.
+const GUARDS: [Duration; 6] = [
+    Duration::from_millis(64),
+    Duration::from_millis(256),
+    Duration::from_secs(1),
+    Duration::from_secs(4),
+    Duration::from_secs(16),
+    Duration::from_secs(64),
+];
+
 struct Row {
     end: Cell<Instant>,
     period: Cell<Duration>,
@@ -33,7 +45,7 @@ struct Row {
 }
 
 /// Starts the pulse of the executor this is called on. It beats as long as the executor runs, over
-/// all its `run` calls, and is leaked with it (eight small tasks).
+/// all its `run` calls, and is leaked with it (a few small tasks).
 pub(super) fn start() {
     let row = Row { end: Cell::new(Instant::now()), period: Cell::new(FAST), tasks: Cell::new(0) };
     let row = Rc::new(row);
@@ -44,6 +56,14 @@ pub(super) fn start() {
                 glommio::timer::sleep(row.next_in(Instant::now())).await;
                 let tasks = glommio::executor().executor_stats().tasks_executed();
                 row.adapt(tasks);
+            }
+        })
+        .detach();
+    }
+    for period in GUARDS {
+        glommio::spawn_local(async move {
+            loop {
+                glommio::timer::sleep(period).await;
             }
         })
         .detach();
