@@ -9,19 +9,6 @@ use corelog_io::IoOp;
 use corelog_io::sim::{Fault, Rng, Sim, errno};
 use corelog_storage::{Ack, From, LogConfig, OpenDamage, OpenError, SharedLimits};
 
-/// Appends batches of these payload sizes and closes.
-async fn filled(sim: &Sim, config: LogConfig, batches: &[usize]) -> Model {
-    let log = open(sim.platform(), config).await;
-    let mut model = Model::default();
-    for (tag, len) in batches.iter().enumerate() {
-        let bytes = batch(tag as u64, &[*len]);
-        let appended = append_wait(&log, &bytes, Ack::Written).await;
-        model.push(bytes, appended);
-    }
-    log.close().await.unwrap();
-    model
-}
-
 /// A batch as a server stored it.
 fn stored(offset: u64, time: u64, tag: u64) -> Bytes {
     let bytes = batch(tag, &[100]);
@@ -33,7 +20,7 @@ fn stored(offset: u64, time: u64, tag: u64) -> Bytes {
 fn an_index_entry_at_the_very_end_of_the_log_does_not_move_its_end() {
     for lie in [0, 2, 1 << 40] {
         let sim = Sim::new(lie);
-        let mut model = sim.run(filled(&sim, LogConfig::default(), &[700; 10]));
+        let mut model = sim.run(filled(sim.platform(), LogConfig::default(), &[700; 10]));
         let position = sim.disk().contents(log_file(0)).unwrap().len() as u64;
         let entry = IndexEntry { base_offset: lie, base_timestamp: u64::MAX, position };
         let mut index = sim.disk().contents(index_file(0)).unwrap();
@@ -55,7 +42,7 @@ fn an_index_entry_at_the_very_end_of_the_log_does_not_move_its_end() {
 fn an_entry_of_a_batch_that_was_lost_costs_no_memory_of_time() {
     // The index may be stored before the batch that its last entry names is durable.
     let sim = Sim::new(4);
-    let model = sim.run(filled(&sim, LogConfig::default(), &[700; 10]));
+    let model = sim.run(filled(sim.platform(), LogConfig::default(), &[700; 10]));
     let position = sim.disk().contents(log_file(0)).unwrap().len() as u64;
     let entry = IndexEntry { base_offset: model.end(), base_timestamp: u64::MAX, position };
     let mut index = sim.disk().contents(index_file(0)).unwrap();
@@ -104,7 +91,7 @@ fn time_goes_on_behind_an_empty_last_segment() {
 #[test]
 fn time_goes_on_behind_damage_in_the_last_batches() {
     let sim = Sim::new(6);
-    let model = sim.run(filled(&sim, LogConfig::default(), &[700; 10]));
+    let model = sim.run(filled(sim.platform(), LogConfig::default(), &[700; 10]));
     sim.disk().flip_bit(log_file(0), 400, 1).unwrap();
     sim.run(async {
         let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
@@ -210,7 +197,7 @@ fn an_index_that_could_not_be_read_once_is_read_the_next_time() {
     let sim = Sim::new(11);
     let limits = SharedLimits { cache_bytes: 0, ..SharedLimits::default() };
     sim.run(async {
-        filled(&sim, small_segments(), &[5_000; 300]).await;
+        filled(sim.platform(), small_segments(), &[5_000; 300]).await;
         let opened = open_limited(sim.platform(), small_segments(), limits).await;
         let (log, _) = opened.unwrap();
         let cost = async |offset: u64| {
