@@ -145,8 +145,7 @@ async fn find<P: Platform, A: Answer>(inner: &Rc<Inner<P, A>>, segment: u64, off
     if let Some(position) = inner.hints.borrow_mut().take(offset, segment) {
         return Start { position, offset, hint: false };
     }
-    let index = index_of(inner, segment).await;
-    match index.at_offset(offset) {
+    match entry_of(inner, segment, |index| index.at_offset(offset)).await {
         Some(entry) if entry.position > 0 => from_entry(entry),
         _ => Start { position: 0, offset: segment, hint: false },
     }
@@ -158,12 +157,28 @@ fn from_entry(entry: IndexEntry) -> Start {
 
 /// A start before one that did not hold what the index said.
 fn before<P: Platform, A: Answer>(inner: &Inner<P, A>, segment: u64, start: Start) -> Start {
-    let index = loaded(inner, segment);
-    let entry = start.position.checked_sub(1).and_then(|p| index.as_deref()?.at_position(p));
+    let at = |index: &SparseIndex| index.at_position(start.position.checked_sub(1)?);
+    let entry = match segment == inner.segments.borrow().active() {
+        true => at(&inner.index.borrow()),
+        false => inner.segments.borrow().index(segment).and_then(|index| at(&index)),
+    };
     match entry {
         Some(entry) if entry.position > 0 => from_entry(entry),
         _ => Start { position: 0, offset: segment, hint: false },
     }
+}
+
+/// What `look` finds in the index of `segment`. The active one's is looked into where it is: it may
+/// hold ten thousands of entries, and a poll needs one.
+async fn entry_of<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    segment: u64,
+    look: impl FnOnce(&SparseIndex) -> Option<IndexEntry>,
+) -> Option<IndexEntry> {
+    if segment == inner.segments.borrow().active() {
+        return look(&inner.index.borrow());
+    }
+    look(&*index_of(inner, segment).await)
 }
 
 fn loaded<P: Platform, A: Answer>(inner: &Inner<P, A>, segment: u64) -> Option<Rc<SparseIndex>> {
@@ -287,7 +302,8 @@ async fn first_in<P: Platform, A: Answer>(
 ) -> Result<Option<u64>, PollError> {
     let (file, end) = open(inner, segment).await?;
     let origin = Start { position: 0, offset: segment, hint: false };
-    let mut start = index_of(inner, segment).await.before_time(time).map_or(origin, from_entry);
+    let older = entry_of(inner, segment, |index| index.before_time(time)).await;
+    let mut start = older.map_or(origin, from_entry);
     let after = inner.segments.borrow().after(segment).unwrap_or(u64::MAX);
     loop {
         let mut walker =

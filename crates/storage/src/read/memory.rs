@@ -52,7 +52,7 @@ fn add<P: Platform, A: Answer>(
 ) {
     let memory = inner.memory.borrow();
     let rest = memory.cover(run.start, run.end, |bytes, range| selection.view(bytes, range));
-    selection.copied(Bytes::copy_from_slice(unsent(inner, rest..run.end).as_ref()));
+    selection.copied(Bytes::from(unsent(inner, rest..run.end)));
 }
 
 /// Adds some messages of one batch: by view where one buffer holds all of it.
