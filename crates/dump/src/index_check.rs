@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use corelog_format::{BatchHeader, INDEX_ENTRY_LEN, IndexEntry};
+use corelog_format::{BatchHeader, INDEX_ENTRY_LEN, IndexEntry, first_nonzero};
 
 use crate::failure::Failure;
-use crate::source::{Access, Links, Source, first_nonzero};
+use crate::source::{Access, Links, Source};
 
 const ENTRY: u64 = INDEX_ENTRY_LEN as u64;
 

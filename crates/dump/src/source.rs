@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, SeekFrom};
 
+use corelog_format::first_nonzero;
+
 use crate::failure::Failure;
 use crate::live::{self, Held};
 use crate::map::Mapping;
@@ -146,14 +148,6 @@ impl Source {
             at += window.len() as u64;
         }
     }
-}
-
-/// Index of the first byte that is not zero.
-pub(crate) fn first_nonzero(bytes: &[u8]) -> Option<usize> {
-    // Whole chunks first: folding 64 bytes compiles to a few vector instructions.
-    let chunk = bytes.chunks_exact(64).take_while(|c| c.iter().fold(0, |a, b| a | b) == 0).count();
-    let start = chunk * 64;
-    bytes[start..].iter().position(|b| *b != 0).map(|i| start + i)
 }
 
 impl Reader {

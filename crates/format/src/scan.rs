@@ -256,9 +256,9 @@ fn clip(window: &[u8], left: u64) -> &[u8] {
     }
 }
 
-/// The first byte that is not zero. Preallocated files end in megabytes of zeros, so whole chunks
+/// Index of the first byte that is not zero. Preallocated files end in megabytes of zeros, so whole chunks
 /// are OR-ed, which the compiler turns into vector code.
-pub(crate) fn first_nonzero(bytes: &[u8]) -> Option<usize> {
+pub fn first_nonzero(bytes: &[u8]) -> Option<usize> {
     const CHUNK: usize = 256;
     for (index, chunk) in bytes.chunks(CHUNK).enumerate() {
         if chunk.iter().fold(0, |all, byte| all | byte) != 0 {
