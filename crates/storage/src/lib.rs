@@ -25,6 +25,7 @@ mod marker;
 mod marks;
 mod memory;
 mod partition;
+mod pump;
 mod read;
 mod recover;
 mod roll;

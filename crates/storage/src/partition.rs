@@ -1,19 +1,17 @@
-//! One partition: hands work to the appender, runs the I/O that the appender asks for, and answers.
+//! One partition: what its owner asks of it, and what its parts share.
 //!
-//! Everything lives on one thread. The appender decides, this file awaits; each I/O is a task of
-//! its own that is never cancelled, and its end comes back into [`Inner::pump`].
+//! Everything lives on one thread. The appender decides what happens next; `pump.rs` does it.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use corelog_format::Mark;
-use corelog_io::{BLOCK, Buf, Clock, Disk, File, IoError, IoOp, Platform, Spawn, align_up};
+use corelog_io::{Disk, Platform};
 
-use crate::appender::{Action, Appender, Lent};
+use crate::appender::Appender;
 use crate::index::SparseIndex;
 use crate::marks::Marks;
 use crate::memory::Memory;
@@ -26,11 +24,6 @@ use crate::{
     Ack, AdmittedBatch, Answer, AppendError, CloseError, Fault, LogConfig, OpenError, OpenReport,
     PartitionStats, PollError, PollQuery, Polled, Shared, Watermarks,
 };
-
-/// How long to wait for a buffer or for the clock's ceiling before looking again.
-const RETRY_AFTER: Duration = Duration::from_millis(1);
-/// Zeros are written ahead of the tail in pieces of this size.
-const ZERO_BYTES: usize = 256 << 10;
 
 /// Where a partition lives and which one it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,37 +65,14 @@ pub(crate) struct Inner<P: Platform, A: Answer> {
     pub(crate) segments: RefCell<Segments>,
     pub(crate) marks: Marks,
     pub(crate) hints: RefCell<Hints>,
-    changed: Rc<Signal>,
+    pub(crate) changed: Rc<Signal>,
     /// Where polls ended when `changed` was raised last.
-    announced: Cell<u64>,
-    closing: RefCell<Option<Promise<Result<(), CloseError>>>>,
+    pub(crate) announced: Cell<u64>,
+    pub(crate) closing: RefCell<Option<Promise<Result<(), CloseError>>>>,
     /// Number of the first chunk that is not under the cache's budget yet.
-    cached: Cell<u64>,
+    pub(crate) cached: Cell<u64>,
     pub(crate) counters: Counters,
     pub(crate) life: Life<P>,
-}
-
-/// Poisons the partition when it is dropped by a panic.
-struct Watch<P: Platform, A: Answer> {
-    inner: Rc<Inner<P, A>>,
-}
-
-impl<P: Platform, A: Answer> Watch<P, A> {
-    fn ended(self) {}
-}
-
-impl<P: Platform, A: Answer> Drop for Watch<P, A> {
-    fn drop(&mut self) {
-        // A panic may have happened under a borrow; then the next call meets the same bug.
-        if std::thread::panicking() && self.inner.appender.try_borrow_mut().is_ok() {
-            let text = "a task of the partition panicked: please report it";
-            let dir = &self.inner.place.dir;
-            self.inner.poison(IoError::new(IoOp::Write, dir, std::io::Error::other(text)));
-            for answer in std::mem::take(&mut self.inner.appender.borrow_mut().ready) {
-                answer.give();
-            }
-        }
-    }
 }
 
 /// Counts since the partition was opened.
@@ -264,35 +234,6 @@ impl<P: Platform, A: Answer> Partition<P, A> {
 }
 
 impl<P: Platform, A: Answer> Inner<P, A> {
-    /// Does everything that can be done now.
-    pub(crate) fn pump(self: &Rc<Self>) {
-        loop {
-            // Nothing is borrowed while an action or an answer runs: a runtime may run a task
-            // inside of the spawn. The action goes first, so that a panic of an answer loses none.
-            let action = self.next_action();
-            let is_done = action.is_none();
-            if let Some(action) = action {
-                self.run(action);
-            }
-            let mut ready = std::mem::take(&mut self.appender.borrow_mut().ready);
-            for answer in ready.drain(..) {
-                answer.give();
-            }
-            let given = &mut self.appender.borrow_mut().ready;
-            if given.is_empty() {
-                // The emptied list goes back: a steady append allocates none.
-                *given = ready;
-                if is_done {
-                    break;
-                }
-            }
-        }
-        let readable = self.readable_end();
-        if self.announced.replace(readable) != readable {
-            self.changed.raise();
-        }
-    }
-
     /// Where polls end. A batch that is longer than the pool may stand partly on the disk and
     /// partly in the tail: it, and what follows, is shown when it is written.
     pub(crate) fn readable_end(&self) -> u64 {
@@ -304,166 +245,9 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         end
     }
 
-    fn next_action(&self) -> Option<Action<BytesOf<P>>> {
-        let clock = self.shared.platform().clock();
-        let lent = Lent {
-            alloc: &|len| self.shared.alloc(len),
-            memory: &self.memory,
-            index: &self.index,
-            now_us: clock.now_us(),
-            ceiling_us: clock.ceiling_us(),
-        };
-        self.appender.borrow_mut().next(&lent)
-    }
-
-    /// Runs a step of this partition. A step that panics, which is our bug, poisons the partition:
-    /// what waits for it is answered, and nothing is appended behind a state that nobody knows.
-    fn spawn(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
-        let watch = Watch { inner: Rc::clone(self) };
-        self.shared.platform().spawn().spawn(async move {
-            let watch = watch;
-            task.await;
-            watch.ended();
-        });
-    }
-
     /// The active file. Only asked for while the partition is open.
     pub(crate) fn active_file(&self) -> Option<Rc<FileOf<P>>> {
         self.file.borrow().clone()
-    }
-
-    fn run(self: &Rc<Self>, action: Action<BytesOf<P>>) {
-        let inner = Rc::clone(self);
-        let clock = self.shared.platform().clock();
-        match action {
-            Action::Write { id, bytes, at } => self.spawn(async move {
-                inner.write(id, bytes, at).await;
-            }),
-            Action::Sync(mark) => self.spawn(async move { inner.sync(mark).await }),
-            Action::Allocate(to) => self.spawn(async move { inner.allocate(to).await }),
-            Action::Seal => self.spawn(async move { crate::roll::seal(&inner).await }),
-            Action::Close => self.spawn(async move {
-                let result = crate::roll::close(&inner).await;
-                let promise = inner.closing.borrow_mut().take();
-                if let Some(promise) = promise {
-                    promise.give(result);
-                }
-            }),
-            Action::FlushTimer => {
-                let sleep = clock.sleep(self.config.flush_after);
-                self.spawn(async move {
-                    sleep.await;
-                    inner.appender.borrow_mut().flush_due();
-                    inner.pump();
-                });
-            }
-            Action::Retry => {
-                let sleep = clock.sleep(RETRY_AFTER);
-                self.spawn(async move {
-                    sleep.await;
-                    inner.appender.borrow_mut().retry();
-                    inner.pump();
-                });
-            }
-        }
-    }
-
-    async fn write(self: &Rc<Self>, id: u64, bytes: BytesOf<P>, at: u64) {
-        let Some(file) = self.active_file() else { return };
-        match file.write_at(bytes, at).await {
-            Ok(()) => {
-                let moved = self.appender.borrow_mut().wrote(id);
-                self.cache_written();
-                if moved && self.config.enforce_fsync {
-                    crate::marks::durable_moved(self);
-                }
-            }
-            Err(error) => {
-                self.appender.borrow_mut().write_failed(id);
-                self.poison(error);
-            }
-        }
-        self.pump();
-    }
-
-    /// Chunks below the last written batch come under the cache's budget. Before, the write itself
-    /// needs them, or a batch that begins in them and is not on the disk as a whole.
-    fn cache_written(&self) {
-        let written = self.appender.borrow().written().position;
-        loop {
-            let number = self.cached.get();
-            let next = self.memory.borrow().chunk(number).map(|chunk| (chunk.end, chunk.held));
-            let evicted = number < self.memory.borrow().first_chunk();
-            match next {
-                Some((end, held)) if end <= written => {
-                    self.shared.cache(&self.memory, number, held);
-                }
-                None if evicted => {}
-                _ => return,
-            }
-            self.cached.set(number + 1);
-        }
-    }
-
-    async fn sync(self: &Rc<Self>, mark: Mark) {
-        let Some(file) = self.active_file() else { return };
-        Counters::add(&self.counters.syncs, 1);
-        match file.sync().await {
-            Ok(()) => {
-                self.appender.borrow_mut().synced(Some(mark));
-                crate::marks::durable_moved(self);
-            }
-            // A failed sync may have dropped what it was to keep: it is never tried again.
-            Err(error) => {
-                self.appender.borrow_mut().synced(None);
-                self.poison(error);
-            }
-        }
-        self.pump();
-    }
-
-    async fn allocate(self: &Rc<Self>, to: u64) {
-        let Some(file) = self.active_file() else { return };
-        let from = align_up(self.appender.borrow().reserved());
-        let fault = match file.allocate(to).await {
-            Ok(()) => self.write_zeros(&file, from, to).await.err(),
-            Err(error) if error.is_full() => {
-                self.appender.borrow_mut().full(to, error);
-                return self.pump();
-            }
-            Err(error) => Some(error),
-        };
-        self.appender.borrow_mut().allocated(fault.is_none().then_some(to));
-        if let Some(error) = fault {
-            self.poison(error);
-        }
-        self.pump();
-    }
-
-    /// `enforce_fsync` writes go to blocks that were written before: then a synced write changes
-    /// no metadata. The zeros, and the file's length, are durable before the tail reaches them.
-    async fn write_zeros(&self, file: &FileOf<P>, from: u64, to: u64) -> Result<(), IoError> {
-        if !self.config.enforce_fsync {
-            return Ok(());
-        }
-        let mut at = from;
-        while at < to {
-            let len = (to - at).min(ZERO_BYTES as u64) as usize;
-            // Without a buffer the blocks stay unwritten: slower, not wrong.
-            let Some(mut buf) = self.shared.alloc(len) else { break };
-            buf.as_mut().fill(0);
-            file.write_at(buf.freeze(len), at).await?;
-            Counters::add(&self.counters.zeroed_bytes, len as u64);
-            at += len as u64;
-        }
-        debug_assert!(to.is_multiple_of(BLOCK as u64));
-        file.sync().await
-    }
-
-    /// The first fault latches: the partition takes no more appends until it is reopened.
-    pub(crate) fn poison(&self, error: IoError) {
-        let since_us = self.shared.platform().clock().now_us();
-        self.appender.borrow_mut().poison(Arc::new(Fault { since_us, error }));
     }
 
     pub(crate) fn log_path(&self, segment: u64) -> PathBuf {
