@@ -199,6 +199,57 @@ impl From<IoError> for OpenError {
     }
 }
 
+/// Why the front of a log was not trimmed, or not all of it is gone.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TrimError {
+    /// The manifest could not be stored. Nothing was removed and the log begins where it began; the
+    /// partition goes on. Trim again. (If the process ends before the manifest is stored again, the
+    /// next opening may find the log trimmed.)
+    Manifest(IoError),
+    /// The log begins at `start` now, durably, but a file below is still there, or may come back.
+    /// It is never served; the next opening removes it. A failed sync of the directory poisons the
+    /// partition as well.
+    Remove {
+        /// First retained offset.
+        start: u64,
+        /// What failed.
+        error: IoError,
+    },
+    /// The partition has had a fault. Nothing was removed; reopen it and trim again.
+    Poisoned(Arc<Fault>),
+    /// The partition is closed. Nothing was removed, unless the close came while this was running.
+    Closed,
+}
+
+impl fmt::Display for TrimError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TrimError::Manifest(error) => {
+                write!(f, "the new start is not stored, nothing was removed; retry: {error}")
+            }
+            TrimError::Remove { start, error } => write!(
+                f,
+                "the log begins at {start} now, the next opening removes what is left: {error}"
+            ),
+            TrimError::Poisoned(fault) => {
+                write!(f, "nothing is trimmed since a fault; reopen the partition: {fault}")
+            }
+            TrimError::Closed => f.write_str("the partition is closed; open it again to trim"),
+        }
+    }
+}
+
+impl std::error::Error for TrimError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            TrimError::Manifest(error) | TrimError::Remove { error, .. } => Some(error),
+            TrimError::Poisoned(fault) => Some(&fault.error),
+            TrimError::Closed => None,
+        }
+    }
+}
+
 /// Why a close did not leave everything durable and in order. The handles are given back all the
 /// same; the next open recovers.
 #[derive(Debug)]

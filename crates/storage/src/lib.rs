@@ -10,6 +10,7 @@
 //! | the segment is full: seal, begin the next | `roll`, `segments`, `index` |
 //! | the durable mark follows | `marks`, `marker` |
 //! | polled: planned, from memory or from the disk, verified, sliced | `read` |
+//! | its front is trimmed away | `trim` |
 //! | opened again after a crash | `recover` |
 //!
 //! Nothing here knows another core, a thread or a runtime: disk, clock and tasks come through the
@@ -35,17 +36,19 @@ mod signal;
 mod space;
 mod stats;
 mod tail;
+mod trim;
 mod waiting;
 mod watermarks;
 mod writes;
 
 pub use batch::{Ack, AdmittedBatch, Answer, Appended};
 pub use config::{ConfigError, LogConfig, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SharedLimits};
-pub use error::{AppendError, CloseError, Fault, OpenError, PollError};
+pub use error::{AppendError, CloseError, Fault, OpenError, PollError, TrimError};
 pub use marker::MANIFEST_FILE;
 pub use partition::{Partition, Place};
 pub use read::{From, Piece, PollQuery, Polled};
 pub use recover::{OpenDamage, OpenReport};
 pub use shared::Shared;
 pub use stats::PartitionStats;
+pub use trim::Trimmed;
 pub use watermarks::Watermarks;

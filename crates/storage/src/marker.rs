@@ -71,14 +71,27 @@ impl Marker {
         self.manifest.first_offset
     }
 
-    /// Stores the manifest with a new mark, durably, in the slot that does not hold the last one.
-    /// Creates the file where it is missing (the caller syncs the directory). After an error the
-    /// stored mark lags, which is always allowed.
+    /// Stores the manifest with a new mark, durably. After an error the stored mark lags, which is
+    /// always allowed.
     pub(crate) async fn store<P: Platform>(
         &mut self,
         shared: &Shared<P>,
         mark: Mark,
     ) -> Result<(), IoError> {
+        self.store_trimmed(shared, self.manifest.first_offset, mark).await
+    }
+
+    /// Stores the manifest with a new first retained offset and mark, durably, in the slot that
+    /// does not hold the last one. Creates the file where it is missing (the caller syncs the
+    /// directory). After an error the next store tries the same slot again: what was to be stored
+    /// now may count after a crash until then.
+    pub(crate) async fn store_trimmed<P: Platform>(
+        &mut self,
+        shared: &Shared<P>,
+        first_offset: u64,
+        mark: Mark,
+    ) -> Result<(), IoError> {
+        assert!(mark.next_offset >= first_offset, "what is trimmed away was durable");
         let disk = shared.platform().disk();
         let how = Open { write: true, dsync: true, ..Open::default() };
         let file = match disk.open(&self.path, how).await {
@@ -91,7 +104,8 @@ impl Marker {
             }
             opened => opened?,
         };
-        let manifest = Manifest { sequence: self.manifest.sequence + 1, mark, ..self.manifest };
+        let (sequence, incarnation) = (self.manifest.sequence + 1, self.manifest.incarnation);
+        let manifest = Manifest { sequence, incarnation, first_offset, mark };
         let mut buf = shared.alloc_soon(SLOT_LEN, &self.path).await?;
         buf.as_mut().copy_from_slice(&manifest.encode());
         let at = match self.next {

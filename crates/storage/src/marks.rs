@@ -52,7 +52,7 @@ impl Marks {
     }
 
     /// Takes the marker, waiting for whoever has it; `None` after the end.
-    async fn take(&self) -> Option<Marker> {
+    pub(crate) async fn take(&self) -> Option<Marker> {
         loop {
             let back = self.back.wait();
             let held = self.marker.replace(Held::Out);
@@ -67,7 +67,7 @@ impl Marks {
         }
     }
 
-    fn put(&self, marker: Marker) {
+    pub(crate) fn put(&self, marker: Marker) {
         self.stored.set(marker.mark());
         self.marker.replace(Held::Here(marker));
         self.back.raise();
@@ -118,7 +118,9 @@ pub(crate) async fn rolled<P: Platform, A: Answer>(
     index: &SparseIndex,
 ) {
     let Some(marker) = inner.marks.take().await else { return };
-    if let Some(write) = index.save(|len| inner.shared.alloc(len)) {
+    // It may have been trimmed away meanwhile: an index without its log would stay for good.
+    let is_kept = inner.segments.borrow().first() <= sealed;
+    if is_kept && let Some(write) = index.save(|len| inner.shared.alloc(len)) {
         // A hint: where it cannot be stored it is rebuilt from the log.
         let _ = write_index(inner, sealed, write, true).await;
     }

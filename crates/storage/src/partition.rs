@@ -43,7 +43,7 @@ pub(crate) type FileOf<P> = <<P as Platform>::Disk as Disk>::File;
 
 /// One partition's log. Cheap to clone; local to its thread.
 pub struct Partition<P: Platform, A: Answer> {
-    inner: Rc<Inner<P, A>>,
+    pub(crate) inner: Rc<Inner<P, A>>,
 }
 
 impl<P: Platform, A: Answer> Clone for Partition<P, A> {

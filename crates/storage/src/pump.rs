@@ -87,7 +87,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
 
     /// Runs a step of this partition. A step that panics, which is our bug, poisons the partition:
     /// what waits for it is answered, and nothing is appended behind a state that nobody knows.
-    fn spawn(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
+    pub(crate) fn spawn(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
         let watch = Watch { inner: Rc::clone(self) };
         self.shared.platform().spawn().spawn(async move {
             let watch = watch;

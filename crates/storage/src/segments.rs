@@ -62,6 +62,18 @@ impl Segments {
         self.list.push(Segment::new(first_offset));
     }
 
+    /// First offset of the oldest segment that stays when all that lie wholly below `up_to` are
+    /// dropped. The active one always stays.
+    pub(crate) fn first_kept(&self, up_to: u64) -> u64 {
+        self.holding(up_to).unwrap_or_else(|| self.first()).min(self.active())
+    }
+
+    /// Drops the segments below `first`, and names them.
+    pub(crate) fn trim(&mut self, first: u64) -> Vec<u64> {
+        let place = self.place(first).expect("the first segment that is kept is there");
+        self.list.drain(..place).map(|segment| segment.first_offset).collect()
+    }
+
     fn place(&self, first_offset: u64) -> Option<usize> {
         self.list.binary_search_by_key(&first_offset, |segment| segment.first_offset).ok()
     }
@@ -113,6 +125,17 @@ mod tests {
         assert_eq!(segments.holding(u64::MAX), Some(40));
         assert_eq!((segments.after(10), segments.after(40)), (Some(20), None));
         assert_eq!((segments.first(), segments.active()), (10, 40));
+    }
+
+    #[test]
+    fn only_what_lies_wholly_below_is_dropped() {
+        let mut segments = Segments::new([10, 20, 40].map(Segment::new).into());
+        let rows = [(0, 10), (10, 10), (19, 10), (20, 20), (39, 20), (40, 40), (u64::MAX, 40)];
+        for (up_to, first) in rows {
+            assert_eq!(segments.first_kept(up_to), first, "up to {up_to}");
+        }
+        assert_eq!(segments.trim(20), [10]);
+        assert_eq!((segments.first(), segments.active()), (20, 40));
     }
 
     #[test]

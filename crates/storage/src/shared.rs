@@ -2,7 +2,7 @@
 //! open handles of sealed segments. All of it bounded by limits that are fixed at open.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -50,8 +50,8 @@ struct Cached<P: Platform> {
 struct Handles<F> {
     files: HashMap<(u64, u64), (Rc<F>, u64)>,
     clock: u64,
-    /// Lives that have begun and not ended.
-    alive: HashSet<u64>,
+    /// Lives that have begun and not ended, and the first segment of each that may be kept open.
+    alive: HashMap<u64, u64>,
     lives: u64,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Life<P: Platform> {
 impl<P: Platform> Shared<P> {
     /// What partitions on `platform` share within `limits`.
     pub fn new(platform: P, limits: SharedLimits) -> Self {
-        let handles = Handles { files: HashMap::new(), clock: 0, alive: HashSet::new(), lives: 0 };
+        let handles = Handles { files: HashMap::new(), clock: 0, alive: HashMap::new(), lives: 0 };
         let handles = RefCell::new(handles);
         let (cached_bytes, cached) = (Cell::new(0), RefCell::default());
         Shared { inner: Rc::new(Inner { platform, limits, cached_bytes, cached, handles }) }
@@ -142,7 +142,7 @@ impl<P: Platform> Shared<P> {
         let mut handles = self.inner.handles.borrow_mut();
         handles.lives += 1;
         let number = handles.lives;
-        handles.alive.insert(number);
+        handles.alive.insert(number, 0);
         Life { shared: self.clone(), number }
     }
 }
@@ -161,10 +161,20 @@ impl<P: Platform> Life<P> {
         Ok(file)
     }
 
+    /// Forgets the handles of segments below `first`, whose files are about to be removed: each
+    /// closes when its last read is done, and only then its space is free.
+    pub(crate) fn trim(&self, first: u64) {
+        let mut handles = self.shared.inner.handles.borrow_mut();
+        if let Some(kept) = handles.alive.get_mut(&self.number) {
+            *kept = first;
+        }
+        handles.files.retain(|(life, segment), _| *life != self.number || *segment >= first);
+    }
+
     /// Forgets the handles; they close when their last read is done, and no new one is kept.
     pub(crate) fn end(&self) {
         let mut handles = self.shared.inner.handles.borrow_mut();
-        if handles.alive.remove(&self.number) {
+        if handles.alive.remove(&self.number).is_some() {
             handles.files.retain(|(life, _), _| *life != self.number);
         }
     }
@@ -185,7 +195,7 @@ impl<F> Handles<F> {
     }
 
     fn put(&mut self, key: (u64, u64), file: &Rc<F>, limit: usize) {
-        if !self.alive.contains(&key.0) {
+        if self.alive.get(&key.0).is_none_or(|first| key.1 < *first) {
             return;
         }
         while self.files.len() >= limit.max(1) {

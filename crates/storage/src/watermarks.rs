@@ -36,6 +36,10 @@ impl Watermarks {
         self.appended
     }
 
+    pub(crate) fn set_start(&mut self, to: u64) {
+        self.set(Watermarks { start: to, ..*self });
+    }
+
     pub(crate) fn set_appended(&mut self, to: u64) {
         self.set(Watermarks { appended: to, ..*self });
     }

@@ -120,6 +120,11 @@ impl<D: Disk, A> Appender<D, A> {
         self.answer();
     }
 
+    /// The log begins at `start` now: the segments below are dropped.
+    pub(crate) fn trimmed(&mut self, start: u64) {
+        self.watermarks.set_start(start);
+    }
+
     /// The task that sealed is over: index and mark are stored, or it stopped at an error.
     pub(crate) fn seal_ended(&mut self) {
         self.busy.sealing = false;

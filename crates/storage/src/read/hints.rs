@@ -27,6 +27,11 @@ impl Hints {
         self.recent.remove(found).map(|hint| hint.position)
     }
 
+    /// Forgets the places in segments below `first`: they are trimmed away.
+    pub(crate) fn trim(&mut self, first: u64) {
+        self.recent.retain(|hint| hint.segment >= first);
+    }
+
     pub(crate) fn put(&mut self, offset: u64, segment: u64, position: u64) {
         let hint = Hint { offset, segment, position };
         if self.recent.contains(&hint) {

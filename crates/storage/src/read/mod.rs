@@ -89,7 +89,23 @@ pub(crate) async fn poll<P: Platform, A: Answer>(
     inner: &Rc<Inner<P, A>>,
     query: PollQuery,
 ) -> Result<Polled<BytesOf<P>>, PollError> {
-    let (start, end) = range(inner)?;
+    loop {
+        let (start, end) = range(inner)?;
+        match from_start(inner, query, start, end).await {
+            // What it was about to read was trimmed away meanwhile: it begins at the new start.
+            Err(_) if range(inner)?.0 > start => {}
+            done => return done,
+        }
+    }
+}
+
+/// The poll, in the log from `start` to `end`.
+async fn from_start<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    query: PollQuery,
+    start: u64,
+    end: u64,
+) -> Result<Polled<BytesOf<P>>, PollError> {
     let from = match query.from {
         From::Offset(offset) => offset.max(start),
         From::First => start,

@@ -2,6 +2,7 @@
 //!
 //! | found | meaning | done |
 //! | --- | --- | --- |
+//! | files below the manifest's first offset | a trim that was cut off | remove them, never serve them |
 //! | nothing | a new partition | create it |
 //! | a log, the mark, only batches behind it | a stop without a close | keep all of it |
 //! | damage above the mark | an interrupted write | keep the longest prefix, cut the rest, also files behind; whole batches in it go to quarantine first |
@@ -22,6 +23,7 @@ mod walk;
 
 pub use report::{OpenDamage, OpenReport};
 
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use corelog_format::Mark;
@@ -51,9 +53,29 @@ pub(crate) async fn open<P: Platform>(
         report.damage.push(OpenDamage::Manifest);
     }
     report.adopted = survey.marker.is_none();
+    report.left = remove_leftovers(disk, place, &survey.leftovers).await?;
     let now_us = shared.platform().clock().now_us();
     let walked = walk::walk(disk, place, config, &survey, now_us, &mut report).await?;
     act(shared, place, config, survey, walked, report).await
+}
+
+/// Removes what a trim did not come to remove; says what is there still. It is not served either
+/// way, so a file that cannot be removed is no reason not to open.
+async fn remove_leftovers<D: Disk>(
+    disk: &D,
+    place: &Place,
+    leftovers: &[PathBuf],
+) -> Result<Vec<PathBuf>, OpenError> {
+    let mut left = Vec::new();
+    for path in leftovers {
+        if disk.remove(path).await.is_err_and(|error| !error.is_not_found()) {
+            left.push(path.clone());
+        }
+    }
+    if left.len() < leftovers.len() {
+        disk.sync_dir(&place.dir).await?;
+    }
+    Ok(left)
 }
 
 /// Carries out the verdict: cut, move away, begin a new segment; then makes it durable.

@@ -43,6 +43,9 @@ pub struct OpenReport {
     pub quarantined: Vec<PathBuf>,
     /// Damage that was left in place.
     pub damage: Vec<OpenDamage>,
+    /// Files of trimmed segments that could not be removed. They are not served; the next opening
+    /// tries again.
+    pub left: Vec<PathBuf>,
     /// Names in the directory that are none of ours.
     pub ignored: Vec<OsString>,
     /// Bytes of log that were read.

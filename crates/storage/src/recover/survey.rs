@@ -1,12 +1,13 @@
 //! What stands in a partition's directory.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use corelog_format::{FileKind, Mark, parse_file_name};
 use corelog_io::{Disk, File, Open};
 
 use crate::marker::{Found, LoadError, MANIFEST_FILE, Marker};
-use crate::segments::log_path;
+use crate::segments::{index_path, log_path};
 use crate::{OpenError, Place};
 
 /// Directory beside the segments for what was cut or moved away.
@@ -17,6 +18,8 @@ pub(crate) struct Survey {
     pub(crate) manifest_damaged: bool,
     /// First offsets of the log files, ascending.
     pub(crate) logs: Vec<u64>,
+    /// Log and index files of segments that were trimmed away: never served, to be removed.
+    pub(crate) leftovers: Vec<PathBuf>,
     pub(crate) ignored: Vec<OsString>,
     /// Some log file holds bytes.
     has_bytes: bool,
@@ -28,6 +31,7 @@ impl Survey {
             marker: None,
             manifest_damaged: false,
             logs: Vec::new(),
+            leftovers: Vec::new(),
             ignored: Vec::new(),
             has_bytes: false,
         };
@@ -35,10 +39,11 @@ impl Survey {
             Err(error) if error.is_not_found() => return Ok(survey),
             listed => listed?,
         };
+        let mut indexes = Vec::new();
         for (name, is_dir) in names {
             match (name.to_str().and_then(parse_file_name), is_dir) {
                 (Some((first_offset, FileKind::Log)), false) => survey.logs.push(first_offset),
-                (Some((_, FileKind::Index)), false) => {}
+                (Some((first_offset, FileKind::Index)), false) => indexes.push(first_offset),
                 _ if name == MANIFEST_FILE && !is_dir => {}
                 _ if name == QUARANTINE_DIR && is_dir => {}
                 _ => survey.ignored.push(name),
@@ -54,6 +59,7 @@ impl Survey {
             Err(LoadError::Version(path, why)) => return Err(OpenError::Manifest { path, why }),
         }
         survey.check_incarnation(place)?;
+        survey.set_leftovers_apart(place, &indexes);
         for first_offset in &survey.logs {
             let file = disk.open(&log_path(&place.dir, *first_offset), Open::default()).await?;
             survey.has_bytes = file.len().await? > 0;
@@ -63,6 +69,19 @@ impl Survey {
             }
         }
         Ok(survey)
+    }
+
+    /// What lies wholly below the first retained offset is what a trim did not come to remove.
+    fn set_leftovers_apart(&mut self, place: &Place, indexes: &[u64]) {
+        let start = self.first_offset();
+        let kept = self.logs.partition_point(|log| *log <= start).saturating_sub(1);
+        let kept = self.logs.get(kept).map_or(start, |log| start.min(*log));
+        let below = |offset: &u64| *offset < kept;
+        let indexes = indexes.iter().copied().filter(below);
+        self.leftovers = indexes.map(|index| index_path(&place.dir, index)).collect();
+        let logs = self.logs.iter().copied().filter(below);
+        self.leftovers.extend(logs.map(|log| log_path(&place.dir, log)));
+        self.logs.retain(|log| !below(log));
     }
 
     fn check_incarnation(&self, place: &Place) -> Result<(), OpenError> {

@@ -1,0 +1,123 @@
+//! The front of the log goes: sealed segments that lie wholly below an offset are dropped. (Others
+//! say "delete records", "prefix truncation" or "delete segments".)
+//!
+//! | step | a crash behind it leaves |
+//! | --- | --- |
+//! | the first retained offset is durable in the manifest | files below it, which opening removes and never serves |
+//! | `start` moves; polls, hints and handles let go of what is below | the same |
+//! | index and log files are removed, the oldest first | some of them |
+//! | the directory is synced | none, or any of them, as the power cut likes |
+//!
+//! So the log never begins earlier than it was said to, and never has a hole. All of it runs beside
+//! the appends. A poll that has a file open reads on in it; one that was about to open a file that
+//! has gone begins again at the new start. Whoever trims has the marker meanwhile: no index file is
+//! written beside it, two trims follow each other, and a close waits until the last file is removed,
+//! since names may be used again in the next life.
+
+use std::future::Future;
+use std::rc::Rc;
+
+use corelog_io::{Disk, IoError, Platform};
+
+use crate::marker::Marker;
+use crate::partition::{Inner, Partition};
+use crate::segments::{index_path, log_path};
+use crate::signal::Promise;
+use crate::{Answer, TrimError};
+
+/// What a trim has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Trimmed {
+    /// First retained offset now: `up_to`, or the start of the segment that holds it.
+    pub start: u64,
+    /// Segments that were dropped; 0 where nothing lay wholly below.
+    pub segments: usize,
+}
+
+impl<P: Platform, A: Answer> Partition<P, A> {
+    /// Drops the oldest sealed segments of which every message lies below `up_to`; the active one
+    /// always stays. When this has ended the new start is durable and the files are removed.
+    ///
+    /// Offsets do not change: the next append gets the one it would have got. Polls that ask for
+    /// less than the new start begin there. Takes its place behind a trim that is under way.
+    /// Dropping the future does not stop it.
+    ///
+    /// # Errors
+    /// After [`TrimError::Manifest`] nothing was removed, and the partition goes on. After
+    /// [`TrimError::Remove`] the start has moved, and the next opening removes what is left.
+    pub fn trim(
+        &self,
+        up_to: u64,
+    ) -> impl Future<Output = Result<Trimmed, TrimError>> + use<P, A> {
+        let (promise, done) = Promise::new();
+        let inner = Rc::clone(&self.inner);
+        self.inner.spawn(async move { promise.give(trim(&inner, up_to).await) });
+        async move { done.await.unwrap_or(Err(TrimError::Closed)) }
+    }
+}
+
+async fn trim<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    up_to: u64,
+) -> Result<Trimmed, TrimError> {
+    let Some(mut marker) = inner.marks.take().await else { return Err(TrimError::Closed) };
+    let result = trim_with(inner, &mut marker, up_to).await;
+    inner.marks.put(marker);
+    result
+}
+
+async fn trim_with<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    marker: &mut Marker,
+    up_to: u64,
+) -> Result<Trimmed, TrimError> {
+    let (fault, durable, start) = {
+        let appender = inner.appender.borrow();
+        (appender.fault().cloned(), appender.durable(), appender.watermarks().start())
+    };
+    if let Some(fault) = fault {
+        return Err(TrimError::Poisoned(fault));
+    }
+    // A segment that is not durable to its end is not sealed, whatever stands behind it.
+    let first = inner.segments.borrow().first_kept(up_to.min(durable.segment));
+    if first == inner.segments.borrow().first() {
+        return Ok(Trimmed { start, segments: 0 });
+    }
+    let stored = marker.store_trimmed(&inner.shared, first, durable).await;
+    stored.map_err(TrimError::Manifest)?;
+    inner.appender.borrow_mut().trimmed(first);
+    let dropped = inner.segments.borrow_mut().trim(first);
+    inner.hints.borrow_mut().trim(first);
+    inner.life.trim(first);
+    let removed = remove(inner, &dropped).await;
+    if let Err(error) = inner.shared.platform().disk().sync_dir(&inner.place.dir).await {
+        // Other names in the directory may be lost with these: a new segment's, too.
+        inner.poison(error.duplicate());
+        inner.pump();
+        return Err(TrimError::Remove { start: first, error });
+    }
+    match removed {
+        Ok(()) => Ok(Trimmed { start: first, segments: dropped.len() }),
+        Err(error) => Err(TrimError::Remove { start: first, error }),
+    }
+}
+
+/// Removes the files of `dropped`. One that cannot be removed does not hold up the others; the
+/// first error is told.
+async fn remove<P: Platform, A: Answer>(
+    inner: &Inner<P, A>,
+    dropped: &[u64],
+) -> Result<(), IoError> {
+    let (disk, dir) = (inner.shared.platform().disk(), &inner.place.dir);
+    let mut result = Ok(());
+    for segment in dropped {
+        for path in [index_path(dir, *segment), log_path(dir, *segment)] {
+            match disk.remove(&path).await {
+                Err(error) if !error.is_not_found() => result = result.and(Err(error)),
+                _ => {}
+            }
+        }
+    }
+    result
+}
