@@ -199,6 +199,41 @@ impl From<IoError> for OpenError {
     }
 }
 
+/// Why a partition was not reopened after a fault.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReopenError {
+    /// The partition has had no fault. Nothing was done; go on using it.
+    NotPoisoned,
+    /// The partition is closed or closing. Open it instead.
+    Closed,
+    /// The old life has ended, and recovery failed. Nothing is served until opening succeeds.
+    Open(OpenError),
+}
+
+impl fmt::Display for ReopenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReopenError::NotPoisoned => {
+                f.write_str("the partition has had no fault, nothing was done; go on using it")
+            }
+            ReopenError::Closed => f.write_str("the partition is closed; open it instead"),
+            ReopenError::Open(error) => {
+                write!(f, "the partition is closed and not recovered; open it again: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReopenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ReopenError::Open(error) => Some(error),
+            ReopenError::NotPoisoned | ReopenError::Closed => None,
+        }
+    }
+}
+
 /// Why the front of a log was not trimmed, or not all of it is gone.
 #[derive(Debug)]
 #[non_exhaustive]

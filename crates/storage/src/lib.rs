@@ -11,6 +11,7 @@
 //! | the durable mark follows | `marks`, `marker` |
 //! | polled: planned, from memory or from the disk, verified, sliced | `read` |
 //! | its front is trimmed away | `trim` |
+//! | after a fault: ended and recovered in place | `reopen` |
 //! | opened again after a crash | `recover` |
 //!
 //! Nothing here knows another core, a thread or a runtime: disk, clock and tasks come through the
@@ -29,6 +30,7 @@ mod partition;
 mod pump;
 mod read;
 mod recover;
+mod reopen;
 mod roll;
 mod segments;
 mod shared;
@@ -43,7 +45,7 @@ mod writes;
 
 pub use batch::{Ack, AdmittedBatch, Answer, Appended};
 pub use config::{ConfigError, LogConfig, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SharedLimits};
-pub use error::{AppendError, CloseError, Fault, OpenError, PollError, TrimError};
+pub use error::{AppendError, CloseError, Fault, OpenError, PollError, ReopenError, TrimError};
 pub use marker::MANIFEST_FILE;
 pub use partition::{Partition, Place};
 pub use read::{From, Piece, PollQuery, Polled};

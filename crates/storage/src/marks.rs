@@ -129,7 +129,9 @@ pub(crate) async fn rolled<P: Platform, A: Answer>(
     let _ = store(inner, marker, mark, false).await;
 }
 
-/// The partition closes: stores index and mark at `end`, where there is one, and nothing after.
+/// The partition closes: stores index and mark at `end`, and nothing after. Without one, after a
+/// fault, at what was durable, as far as the disk lets it: what stands below is not cut then,
+/// whatever the fault has done to it.
 pub(crate) async fn close<P: Platform, A: Answer>(
     inner: &Rc<Inner<P, A>>,
     end: Option<Mark>,
@@ -137,7 +139,11 @@ pub(crate) async fn close<P: Platform, A: Answer>(
     let Some(marker) = inner.marks.take().await else { return Ok(()) };
     let result = match end {
         Some(end) => store(inner, marker, end, true).await,
-        None => Ok(()),
+        None => {
+            let durable = inner.appender.borrow().durable();
+            let _ = store(inner, marker, durable, false).await;
+            Ok(())
+        }
     };
     inner.marks.end();
     result

@@ -46,10 +46,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
     /// # Errors
     /// After [`TrimError::Manifest`] nothing was removed, and the partition goes on. After
     /// [`TrimError::Remove`] the start has moved, and the next opening removes what is left.
-    pub fn trim(
-        &self,
-        up_to: u64,
-    ) -> impl Future<Output = Result<Trimmed, TrimError>> + use<P, A> {
+    pub fn trim(&self, up_to: u64) -> impl Future<Output = Result<Trimmed, TrimError>> + use<P, A> {
         let (promise, done) = Promise::new();
         let inner = Rc::clone(&self.inner);
         self.inner.spawn(async move { promise.give(trim(&inner, up_to).await) });

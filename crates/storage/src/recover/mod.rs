@@ -17,6 +17,7 @@ mod create;
 mod quarantine;
 mod report;
 mod resync;
+mod rewrite;
 mod survey;
 mod verdict;
 mod walk;
@@ -33,7 +34,7 @@ use crate::index::SparseIndex;
 use crate::marker::Marker;
 use crate::marks::Marks;
 use crate::partition::{FileOf, Opened};
-use crate::segments::{Segment, Segments};
+use crate::segments::{Segment, Segments, log_path};
 use crate::{LogConfig, OpenError, Place, Shared};
 use survey::Survey;
 use verdict::Verdict;
@@ -89,6 +90,8 @@ async fn act<P: Platform>(
 ) -> Result<(Opened<P>, OpenReport), OpenError> {
     let disk = shared.platform().disk();
     let walk::Walked { mut end, mut index, mut file, verdict, mut segments } = walked;
+    // Damage below the mark: nothing is written into files that are left as they are.
+    let is_new_segment = matches!(verdict, Verdict::NewSegment { .. });
     match verdict {
         Verdict::Whole => {}
         Verdict::Cut { behind } => {
@@ -111,6 +114,12 @@ async fn act<P: Platform>(
             end = Mark { segment: at, position: 0, next_offset: at, ..end };
         }
     }
+    let above_mark = survey.mark().is_some_and(|mark| end.segment > mark.segment);
+    if above_mark && end.position == 0 && file.take().is_some() {
+        // The sync of its name may have failed: only a new name is covered by a new sync.
+        segments.retain(|segment| *segment != end.segment);
+        disk.remove(&log_path(&place.dir, end.segment)).await?;
+    }
     let file = match file {
         Some(file) => file,
         None => {
@@ -118,6 +127,10 @@ async fn act<P: Platform>(
             Rc::new(create::segment(disk, place, end.segment, config).await?)
         }
     };
+    if let (Some(mark), false) = (survey.mark(), is_new_segment) {
+        let range = (mark, end);
+        rewrite::above_mark(shared, place, config, range, &segments, &file, &mut report).await?;
+    }
     // What was accepted is made durable before anyone sees it, and before the mark says so.
     if file.len().await? != end.position {
         file.set_len(end.position).await?;

@@ -37,6 +37,8 @@ pub struct OpenReport {
     pub adopted: bool,
     /// Batches found above the durable mark.
     pub recovered_batches: u64,
+    /// Bytes above the durable mark that were written again, since a sync may have failed on them.
+    pub rewritten_bytes: u64,
     /// Bytes of an interrupted write that were cut off.
     pub cut_bytes: u64,
     /// Copies of what was cut or moved away although it held whole batches.
