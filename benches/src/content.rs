@@ -25,17 +25,20 @@ const ORIGIN_US: u64 = 1_750_000_000_000_000;
 
 /// Who sent a batch, where to, and as which one: the id of its first message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BatchId {
-    pub(crate) round: u32,
-    pub(crate) producer: u16,
-    pub(crate) partition: u32,
+pub struct BatchId {
+    /// The round.
+    pub round: u32,
+    /// The producer's number.
+    pub producer: u16,
+    /// The partition's number.
+    pub partition: u32,
     /// Counts the producer's batches to this partition from 0.
-    pub(crate) sequence: u32,
+    pub sequence: u32,
 }
 
 impl BatchId {
     /// The message id.
-    pub(crate) fn encode(self) -> u128 {
+    pub fn encode(self) -> u128 {
         u128::from(self.round) << 96
             | u128::from(self.producer) << 64
             | u128::from(self.partition) << 32
@@ -43,7 +46,7 @@ impl BatchId {
     }
 
     /// What a message id says; None for an id that `encode` never gives.
-    pub(crate) fn decode(id: u128) -> Option<BatchId> {
+    pub fn decode(id: u128) -> Option<BatchId> {
         let word = |shift: u32| (id >> shift) as u32;
         let producer = u16::try_from(word(64)).ok()?;
         Some(BatchId { round: word(96), producer, partition: word(32), sequence: word(0) })
@@ -56,7 +59,7 @@ impl BatchId {
 
 /// All batches of a run, by their ids.
 #[derive(Debug)]
-pub(crate) struct Content {
+pub struct Content {
     templates: Vec<Template>,
     message_count: u32,
     frame_len: usize,
@@ -73,11 +76,7 @@ struct Template {
 
 impl Content {
     /// Templates of `messages` messages (at least 1) with `payload_bytes` random bytes each.
-    pub(crate) fn new(
-        seed: u64,
-        messages: u32,
-        payload_bytes: usize,
-    ) -> Result<Content, BuildError> {
+    pub fn new(seed: u64, messages: u32, payload_bytes: usize) -> Result<Content, BuildError> {
         let templates = (0..TEMPLATES as u64)
             .map(|number| {
                 Template::new(&mut Rng::new(seed ^ number << 56), messages, payload_bytes)
@@ -91,40 +90,40 @@ impl Content {
     }
 
     /// Messages in a batch.
-    pub(crate) fn message_count(&self) -> u32 {
+    pub fn message_count(&self) -> u32 {
         self.message_count
     }
 
     /// Bytes of a frame; all have the same length.
-    pub(crate) fn frame_len(&self) -> usize {
+    pub fn frame_len(&self) -> usize {
         self.frame_len
     }
 
     /// Bytes of a batch.
-    pub(crate) fn batch_len(&self) -> usize {
+    pub fn batch_len(&self) -> usize {
         BATCH_HEADER_LEN + self.frame_len * self.message_count as usize
     }
 
     /// The frames of batch `id` from index 1 on: those that it shares with its template.
-    pub(crate) fn shared_frames(&self, id: BatchId) -> &[u8] {
+    pub fn shared_frames(&self, id: BatchId) -> &[u8] {
         &self.template(id).bytes[BATCH_HEADER_LEN + self.frame_len..]
     }
 
     /// The header of the first frame of batch `id`; its payload is the template's.
-    pub(crate) fn first_frame_header(&self, id: BatchId) -> [u8; FRAME_HEADER_LEN] {
+    pub fn first_frame_header(&self, id: BatchId) -> [u8; FRAME_HEADER_LEN] {
         let mut frame = self.first_frame(id).to_vec();
         put_id(&mut frame, id);
         *frame.first_chunk().expect("a frame begins with its header")
     }
 
     /// The first frame of the template of `id`.
-    pub(crate) fn first_frame(&self, id: BatchId) -> &[u8] {
+    pub fn first_frame(&self, id: BatchId) -> &[u8] {
         &self.template(id).bytes[BATCH_HEADER_LEN..][..self.frame_len]
     }
 
     /// The header that frames `first..first + count` of batch `id` must have behind `stamped`, a
     /// header from storage: the three fields that storage stamps are believed, nothing else is.
-    pub(crate) fn stored_header(
+    pub fn stored_header(
         &self,
         id: BatchId,
         first: u32,
@@ -201,7 +200,7 @@ fn batch_checksum(header: &BatchHeader, sums: &[u8]) -> u64 {
 
 /// A producer's buffers: batches that the engine has let go of are made into the next ones.
 #[derive(Debug)]
-pub(crate) struct Outbox<'a> {
+pub struct Outbox<'a> {
     content: &'a Content,
     /// For each template, batches handed out, the oldest first.
     sent: Vec<std::collections::VecDeque<Bytes>>,
@@ -209,12 +208,12 @@ pub(crate) struct Outbox<'a> {
 
 impl<'a> Outbox<'a> {
     /// An outbox without buffers.
-    pub(crate) fn new(content: &'a Content) -> Outbox<'a> {
+    pub fn new(content: &'a Content) -> Outbox<'a> {
         Outbox { content, sent: vec![std::collections::VecDeque::new(); TEMPLATES] }
     }
 
     /// The batch `id`, ready to append.
-    pub(crate) fn batch(&mut self, id: BatchId) -> Bytes {
+    pub fn batch(&mut self, id: BatchId) -> Bytes {
         let template = self.content.template(id);
         let sent = &mut self.sent[id.template()];
         let reused = sent.pop_front().map(Bytes::try_into_mut);

@@ -9,11 +9,11 @@ use signal_hook::flag;
 
 /// Whether the user asked to stop. Clones share one flag.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// A flag that SIGINT and SIGTERM raise; a second signal ends the process at once.
-    pub(crate) fn on_signals() -> io::Result<Interrupt> {
+    pub fn on_signals() -> io::Result<Interrupt> {
         let raised = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // First registered, first run: it looks at the flag before the next line raises it.
@@ -24,22 +24,22 @@ impl Interrupt {
     }
 
     /// True once the user asked to stop.
-    pub(crate) fn is_raised(&self) -> bool {
+    pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Ends a phase once the user asked to stop.
-    pub(crate) fn check(&self) -> Result<(), Interrupted> {
+    pub fn check(&self) -> Result<(), Interrupted> {
         if self.is_raised() { Err(Interrupted) } else { Ok(()) }
     }
 
     /// Raises the flag by hand.
     #[cfg(test)]
-    pub(crate) fn raise(&self) {
+    pub fn raise(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
 /// The user asked to stop; not a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Interrupted;
+pub struct Interrupted;

@@ -9,7 +9,7 @@ const DIGITS: u8 = 3;
 
 /// How long operations took. Grows with the values it meets; the maximum is exact.
 #[derive(Debug, Clone)]
-pub(crate) struct Latency {
+pub struct Latency {
     nanos: Histogram<u64>,
     max_nanos: u64,
 }
@@ -23,7 +23,7 @@ impl Default for Latency {
 
 impl Latency {
     /// Adds one operation.
-    pub(crate) fn record(&mut self, took: Duration) {
+    pub fn record(&mut self, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         // Not `saturating_record`: that one clamps to the range met so far instead of growing it.
         self.nanos.record(nanos.max(1)).expect("a resizing histogram takes every value");
@@ -31,24 +31,24 @@ impl Latency {
     }
 
     /// Adds all operations of another one.
-    pub(crate) fn merge(&mut self, other: &Latency) {
+    pub fn merge(&mut self, other: &Latency) {
         self.nanos.add(&other.nanos).expect("a resizing histogram takes every value");
         self.max_nanos = self.max_nanos.max(other.max_nanos);
     }
 
     /// Operations recorded.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.nanos.len()
     }
 
     /// The value in microseconds below or at which `percent` of the operations lie; 0 when empty.
-    pub(crate) fn percentile_us(&self, percent: f64) -> f64 {
+    pub fn percentile_us(&self, percent: f64) -> f64 {
         let nanos = self.nanos.value_at_percentile(percent).min(self.max_nanos);
         nanos as f64 / 1000.0
     }
 
     /// The longest operation in microseconds, exact; 0 when empty.
-    pub(crate) fn max_us(&self) -> f64 {
+    pub fn max_us(&self) -> f64 {
         self.max_nanos as f64 / 1000.0
     }
 }

@@ -21,26 +21,26 @@ impl Wake for Unpark {
 }
 
 /// Futures that were started and have not ended, each with the time it was started.
-pub(crate) struct Outstanding<F> {
+pub struct Outstanding<F> {
     futures: Vec<(Instant, Pin<Box<F>>)>,
     waker: Waker,
 }
 
 impl<F: Future> Outstanding<F> {
     /// None in flight; waits happen on the calling thread only.
-    pub(crate) fn new() -> Outstanding<F> {
+    pub fn on_this_thread() -> Outstanding<F> {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         Outstanding { futures: Vec::new(), waker }
     }
 
     /// How many are in flight.
-    pub(crate) fn len(&self) -> usize {
+    pub fn in_flight(&self) -> usize {
         self.futures.len()
     }
 
     /// Adds a future whose operation was begun at `since`, and polls it once, so that its engine
     /// works while this thread does something else.
-    pub(crate) fn push(&mut self, since: Instant, future: F) -> Option<(F::Output, Duration)> {
+    pub fn push(&mut self, since: Instant, future: F) -> Option<(F::Output, Duration)> {
         let mut future = Box::pin(future);
         match future.as_mut().poll(&mut Context::from_waker(&self.waker)) {
             Poll::Ready(output) => Some((output, since.elapsed())),
@@ -54,7 +54,7 @@ impl<F: Future> Outstanding<F> {
     /// Waits until one has ended: its output, and how long it took from its start until it was seen
     /// here. None when none is in flight. The user may stop the wait: an engine that does not
     /// answer must not keep the command.
-    pub(crate) fn wait_any(
+    pub fn wait_any(
         &mut self,
         interrupt: &Interrupt,
     ) -> Result<Option<(F::Output, Duration)>, Interrupted> {
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn whichever_ends_first_is_returned_first_and_none_is_lost() {
         let doors: Vec<Door> = (0..100).map(|_| Door::default()).collect();
-        let mut outstanding = Outstanding::new();
+        let mut outstanding = Outstanding::on_this_thread();
         for door in &doors {
             assert!(outstanding.push(Instant::now(), door.clone()).is_none());
         }
@@ -142,13 +142,13 @@ mod tests {
         seen.sort_unstable();
         let expected: Vec<u32> = (0..100).filter(|number| *number != 70).collect();
         assert_eq!(seen, expected);
-        assert_eq!(outstanding.len(), 0);
+        assert_eq!(outstanding.in_flight(), 0);
     }
 
     #[test]
     fn an_operation_is_timed_from_its_start() {
         let since = Instant::now().checked_sub(Duration::from_secs(5)).unwrap();
-        let mut outstanding = Outstanding::new();
+        let mut outstanding = Outstanding::on_this_thread();
         let (value, took) = outstanding.push(since, std::future::ready(1)).unwrap();
         assert_eq!(value, 1);
         assert!(took >= Duration::from_secs(5));
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_wait_for_an_answer_that_never_comes_can_be_stopped() {
-        let mut outstanding = Outstanding::new();
+        let mut outstanding = Outstanding::on_this_thread();
         assert!(outstanding.push(Instant::now(), Door::default()).is_none());
         let interrupt = Interrupt::default();
         thread::scope(|scope| {

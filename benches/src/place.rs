@@ -22,7 +22,7 @@ const OURS: [&str; 2] = ["ceiling", "round-"];
 
 /// A directory to work in. Dropping it removes what the run left there, unless it is to be kept.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     path: PathBuf,
     /// Holds the lock.
     marker: File,
@@ -32,7 +32,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// Takes `dir`, or a fresh directory under the working directory when None.
-    pub(crate) fn take(dir: Option<&Path>, keep: bool) -> Result<Place, PlaceError> {
+    pub fn take(dir: Option<&Path>, keep: bool) -> Result<Place, PlaceError> {
         let Some(dir) = dir else {
             let name = fresh_name();
             let path = std::path::absolute(&name)
@@ -62,34 +62,34 @@ impl Place {
     }
 
     /// Where it is, absolute.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Whether the files stay.
-    pub(crate) fn keeps(&self) -> bool {
+    pub fn keeps(&self) -> bool {
         self.keep
     }
 
     /// Keeps the files after all: bytes in them are wrong, and somebody will want to look.
-    pub(crate) fn keep_evidence(&mut self) {
+    pub fn keep_evidence(&mut self) {
         self.keep = true;
     }
 
     /// The probe's directory, made on first use.
-    pub(crate) fn ceiling_dir(&self) -> Result<PathBuf, PlaceError> {
+    pub fn ceiling_dir(&self) -> Result<PathBuf, PlaceError> {
         let path = self.path.join("ceiling");
         fs::create_dir_all(&path).map_err(|source| PlaceError::new(&path, Why::Make(source)))?;
         Ok(path)
     }
 
     /// The engine's data directory of a round; the engine makes it.
-    pub(crate) fn round_dir(&self, round: u32) -> PathBuf {
+    pub fn round_dir(&self, round: u32) -> PathBuf {
         self.path.join(format!("round-{round}"))
     }
 
     /// Removes a round's data directory, unless it is to be kept.
-    pub(crate) fn remove_round(&self, round: u32) -> Result<(), PlaceError> {
+    pub fn remove_round(&self, round: u32) -> Result<(), PlaceError> {
         if self.keep {
             return Ok(());
         }
@@ -99,13 +99,13 @@ impl Place {
 
     /// Flushes the file system, so that the next phase starts from a quiet device: what the last
     /// one left to write back, journal or discard is paid off the clock.
-    pub(crate) fn settle(&self) -> Result<(), PlaceError> {
+    pub fn settle(&self) -> Result<(), PlaceError> {
         rustix::fs::syncfs(&self.marker)
             .map_err(|error| PlaceError::new(&self.path, Why::Settle(error.into())))
     }
 
     /// Refuses when the file system has less than `bytes` available.
-    pub(crate) fn need_space(&self, bytes: u64) -> Result<(), PlaceError> {
+    pub fn need_space(&self, bytes: u64) -> Result<(), PlaceError> {
         let stat = fstatvfs(&self.marker)
             .map_err(|error| PlaceError::new(&self.path, Why::Look(error.into())))?;
         let available = stat.f_bavail.saturating_mul(stat.f_frsize);
@@ -178,7 +178,7 @@ fn fresh_name() -> String {
 
 /// The directory cannot be worked in.
 #[derive(Debug)]
-pub(crate) struct PlaceError {
+pub struct PlaceError {
     path: PathBuf,
     why: Why,
 }

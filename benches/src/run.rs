@@ -1,8 +1,7 @@
 //! The rounds of a run: each phase of the engine beside the same of the raw ring, in turns.
 //!
-//! Who goes first changes from round to round, so that neither always finds the device rested, and
-//! the file system is flushed before each. A round's ratio compares neighbours in time; the run's
-//! ratio is the median of the rounds', so that a device that drifts drifts out of it.
+//! A round's ratio compares neighbours in time (`pairs`); the run's ratio is the median of the
+//! rounds', so that a device that drifts drifts out of it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,6 +10,7 @@ use crate::ceiling::{Ceiling, Granted, Measured, Shape, Synced};
 use crate::content::Content;
 use crate::interrupt::Interrupt;
 use crate::latency::Latency;
+use crate::pairs::pair;
 use crate::phases::Stage;
 use crate::phases::append::{self, Appended};
 use crate::phases::durable::{self, Durable};
@@ -161,30 +161,32 @@ struct Runner<'a, O> {
 impl<O: Opener> Runner<'_, O> {
     fn round(&self, number: u32, outcome: &mut Outcome) -> Result<(), RunError> {
         let dir = self.place.round_dir(number);
-        let ceiling_first = number.is_multiple_of(2);
         let shape = self.settings.shape;
         let bytes = self.plan.timed_batches() * self.content.batch_len() as u64;
         let stage = self.stage(number, &self.content);
 
         let engine = self.open(&dir)?;
-        let (wrote, appended) = self.pair(
-            ceiling_first,
+        let (wrote, appended) = pair(
+            self.place,
+            number,
             || Ok(self.ceiling.write_once(bytes, shape)?),
             || append::run(&engine, stage),
         )?;
         // What was appended must come from the disk now, not from the engine's memory.
         self.close(engine)?;
         let engine = self.open(&dir)?;
-        let (read, polled) = self.pair(
-            ceiling_first,
+        let (read, polled) = pair(
+            self.place,
+            number,
             || Ok(self.ceiling.read_once(bytes, shape)?),
             || poll::run(&engine, stage),
         )?;
         self.ceiling.remove_files(shape.rings)?;
         let durable = match self.settings.durable_samples {
             0 => None,
-            samples => Some(self.pair(
-                ceiling_first,
+            samples => Some(pair(
+                self.place,
+                number,
                 || Ok(self.ceiling.synced_once(samples, DURABLE_BUDGET)?),
                 || {
                     let stage = self.stage(number, &self.small);
@@ -207,24 +209,6 @@ impl<O: Opener> Runner<'_, O> {
             poll_bytes: self.settings.poll_bytes,
             interrupt: self.interrupt,
         }
-    }
-
-    /// The ceiling's phase and the engine's, one after the other, each on a flushed file system.
-    fn pair<C, E>(
-        &self,
-        ceiling_first: bool,
-        ceiling: impl FnOnce() -> Result<C, RunError>,
-        engine: impl FnOnce() -> Result<E, RunError>,
-    ) -> Result<(C, E), RunError> {
-        self.place.settle()?;
-        if ceiling_first {
-            let measured = ceiling()?;
-            self.place.settle()?;
-            return Ok((measured, engine()?));
-        }
-        let measured = engine()?;
-        self.place.settle()?;
-        Ok((ceiling()?, measured))
     }
 
     fn open(&self, dir: &Path) -> Result<O::Engine, RunError> {

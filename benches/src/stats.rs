@@ -1,7 +1,7 @@
 //! Medians of paired rounds and their intervals: what turns noisy pairs into one ratio.
 
 /// The middle value, the mean of the two middle ones for an even count; None when empty.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
+pub fn median(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values);
     let middle = sorted.len() / 2;
     match sorted.len() {
@@ -13,7 +13,7 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
 
 /// An interval that holds the true median with at least 95 %, from order statistics, so without
 /// any assumption about the distribution. None below 6 values: no such interval exists.
-pub(crate) fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
+pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
     let sorted = sorted(values);
     // The interval between the k-th smallest and k-th largest misses the median when fewer than k
     // values lie on one side: 2 * P(Binomial(n, 1/2) < k). Take the largest k that keeps it <= 5 %.
@@ -35,7 +35,7 @@ fn sorted(values: &[f64]) -> Vec<f64> {
 }
 
 /// Throughput in MB/s, MB = 10^6 bytes, over the time that was measured.
-pub(crate) fn mb_per_s(bytes: u64, elapsed: std::time::Duration) -> f64 {
+pub fn mb_per_s(bytes: u64, elapsed: std::time::Duration) -> f64 {
     bytes as f64 / 1e6 / elapsed.as_secs_f64()
 }
 

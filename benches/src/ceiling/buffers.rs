@@ -19,7 +19,7 @@ pub(crate) const BLOCK_BYTES: usize = 4096;
 
 /// What kind of pages the slots stand on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pages {
+pub enum Pages {
     /// Reserved 2 MiB pages.
     Reserved,
     /// Transparent 2 MiB pages, as the kernel says for the whole region.
@@ -30,7 +30,7 @@ pub(crate) enum Pages {
 
 impl Pages {
     /// The word for it in reports.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Pages::Reserved => "2 MiB reserved",
             Pages::Transparent => "2 MiB transparent",

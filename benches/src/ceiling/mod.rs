@@ -11,6 +11,7 @@ mod ring;
 mod sequential;
 pub(crate) mod sweep;
 mod synced;
+mod synced_many;
 
 use std::fmt;
 use std::io;
@@ -20,70 +21,77 @@ use std::time::Duration;
 use crate::interrupt::Interrupt;
 
 pub(crate) use buffers::BLOCK_BYTES;
-#[cfg(test)]
-pub(crate) use buffers::Pages;
-pub(crate) use ring::Granted;
-pub(crate) use synced::Synced;
+pub use buffers::Pages;
+pub use ring::Granted;
+pub use synced::{Method, Synced};
+pub use synced_many::Layout;
 
 /// How a sequential phase asks the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub struct Shape {
     /// Bytes of one request, a positive multiple of 4096, at most 1 GiB.
-    pub(crate) block: usize,
+    pub block: usize,
     /// Requests in flight on each ring, at least 1.
-    pub(crate) depth: usize,
+    pub depth: usize,
     /// Rings, each on a thread and a file of its own; the engine's counterpart is its shards.
-    pub(crate) rings: usize,
+    pub rings: usize,
 }
 
 /// One sequential phase, measured.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Measured {
+pub struct Measured {
     /// Bytes moved by all rings.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// From the first ring's first request to the last ring's last completion.
-    pub(crate) elapsed: Duration,
+    pub elapsed: Duration,
     /// What the kernel granted the rings.
-    pub(crate) granted: Granted,
+    pub granted: Granted,
 }
 
 /// The probe, in a directory of its own.
 #[derive(Debug)]
-pub(crate) struct Ceiling {
+pub struct Ceiling {
     dir: PathBuf,
     interrupt: Interrupt,
 }
 
 impl Ceiling {
     /// A probe that keeps its files in `dir`, which exists.
-    pub(crate) fn new(dir: PathBuf, interrupt: Interrupt) -> Ceiling {
+    pub fn new(dir: PathBuf, interrupt: Interrupt) -> Ceiling {
         Ceiling { dir, interrupt }
     }
 
     /// Sequential write of `bytes` (rounded up to whole requests) to fresh, allocated files.
     /// Written, not durable: the engine's `Ack::Written` promises the same. Synced off the clock.
-    pub(crate) fn write_once(&self, bytes: u64, shape: Shape) -> Result<Measured, CeilingError> {
+    pub fn write_once(&self, bytes: u64, shape: Shape) -> Result<Measured, CeilingError> {
         sequential::write(self, bytes, shape)
     }
 
     /// Cold sequential read of what `write_once` with the same arguments wrote.
     /// O_DIRECT, so no page cache of this machine answers; each request's first bytes are checked.
-    pub(crate) fn read_once(&self, bytes: u64, shape: Shape) -> Result<Measured, CeilingError> {
+    pub fn read_once(&self, bytes: u64, shape: Shape) -> Result<Measured, CeilingError> {
         sequential::read(self, bytes, shape)
     }
 
     /// Small synced writes, one at a time, to blocks already written: latencies of both methods.
     /// Stops at `samples` a method, or once `budget` has passed.
-    pub(crate) fn synced_once(
-        &self,
-        samples: u32,
-        budget: Duration,
-    ) -> Result<Synced, CeilingError> {
+    pub fn synced_once(&self, samples: u32, budget: Duration) -> Result<Synced, CeilingError> {
         synced::measure(self, samples, budget)
     }
 
+    /// Small synced writes, `depth` in flight for `time`, to blocks already written: how many a
+    /// second.
+    pub fn synced_many(
+        &self,
+        layout: Layout,
+        depth: usize,
+        time: Duration,
+    ) -> Result<f64, CeilingError> {
+        synced_many::measure(self, layout, depth, time)
+    }
+
     /// Removes the sequential phases' files, which are large.
-    pub(crate) fn remove_files(&self, rings: usize) -> Result<(), CeilingError> {
+    pub fn remove_files(&self, rings: usize) -> Result<(), CeilingError> {
         (0..rings).try_for_each(|ring| file::remove(&self.sequential_path(ring)))
     }
 
@@ -106,18 +114,28 @@ impl Ceiling {
 
 /// What the probe was doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
+    /// Opening a file with O_DIRECT.
     OpenDirect,
+    /// Allocating a file.
     Allocate,
+    /// Mapping the buffers.
     Map,
+    /// Setting up the ring.
     Ring,
+    /// Writing.
     Write {
+        /// Where in the file.
         position: u64,
     },
+    /// Reading.
     Read {
+        /// Where in the file.
         position: u64,
     },
+    /// Syncing a file.
     Sync,
+    /// Removing a file.
     Remove,
     /// The user asked to stop; not a fault.
     Interrupted,
@@ -125,10 +143,13 @@ pub(crate) enum Step {
 
 /// The probe could not measure.
 #[derive(Debug)]
-pub(crate) struct CeilingError {
-    pub(crate) step: Step,
-    pub(crate) path: PathBuf,
-    pub(crate) source: io::Error,
+pub struct CeilingError {
+    /// What failed.
+    pub step: Step,
+    /// At which file.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
 }
 
 impl CeilingError {

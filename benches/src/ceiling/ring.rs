@@ -1,6 +1,6 @@
-//! A raw ring over one file: what the kernel can do when nothing stands in between.
+//! A raw ring over its files: what the kernel can do when nothing stands in between.
 //!
-//! One registered file, one registered region of slots, one thread. A slot has at most one request
+//! Registered files, one registered region of slots, one thread. Slots take the files in turns. A slot has at most one request
 //! in flight, and its bytes are lent only while it has none: that is the whole safety argument.
 #![expect(unsafe_code, reason = "hands memory to the kernel; contracts in docs/unsafe.md")]
 
@@ -31,13 +31,13 @@ pub(crate) enum Sync {
 
 /// What this kernel granted, for the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Granted {
+pub struct Granted {
     /// SINGLE_ISSUER and DEFER_TASKRUN (Linux 6.1).
-    pub(crate) deferred_taskrun: bool,
+    pub deferred_taskrun: bool,
     /// The slots are registered; false when the memlock limit forbids it.
-    pub(crate) registered_buffers: bool,
+    pub registered_buffers: bool,
     /// What the slots stand on.
-    pub(crate) pages: Pages,
+    pub pages: Pages,
 }
 
 /// A request that ended.
@@ -54,7 +54,7 @@ pub(crate) struct Done {
 /// A ring, its file and its slots; stays on the thread that made it.
 pub(crate) struct Ring {
     ring: IoUring,
-    file: File,
+    files: Vec<File>,
     slots: ManuallyDrop<Slots>,
     busy: Vec<bool>,
     in_flight: usize,
@@ -65,18 +65,23 @@ pub(crate) struct Ring {
 impl Ring {
     /// A ring over `file` with these slots. Errors say which step the kernel refused.
     pub(crate) fn new(file: File, slots: Slots) -> io::Result<Ring> {
-        Ring::over(file, slots, true)
+        Ring::over(vec![file], slots, true)
+    }
+
+    /// The same over several files (at least one): slot `n` belongs to file `n` modulo their count.
+    pub(crate) fn over_files(files: Vec<File>, slots: Slots) -> io::Result<Ring> {
+        Ring::over(files, slots, true)
     }
 
     /// The same; without `register_buffers` as under a memlock limit that forbids it.
-    fn over(file: File, slots: Slots, register_buffers: bool) -> io::Result<Ring> {
+    fn over(files: Vec<File>, slots: Slots, register_buffers: bool) -> io::Result<Ring> {
         // Twice the slots: a linked pair is two entries.
         let entries = (slots.count() * 2).next_power_of_two() as u32;
         let (ring, deferred_taskrun) = build(entries)?;
-        let fds = [file.as_raw_fd()];
+        let fds: Vec<_> = files.iter().map(AsRawFd::as_raw_fd).collect();
         ring.submitter()
             .register_files(&fds)
-            .map_err(|error| told("registering the file with io_uring", &error))?;
+            .map_err(|error| told("registering files with io_uring", &error))?;
         let (base, bytes) = slots.region();
         let region = [libc::iovec { iov_base: base.cast(), iov_len: bytes }];
         // SAFETY: the region stays mapped as long as the ring: `Ring` owns both, and unmaps only
@@ -86,7 +91,7 @@ impl Ring {
         let granted = Granted { deferred_taskrun, registered_buffers, pages: slots.pages() };
         Ok(Ring {
             ring,
-            file,
+            files,
             busy: vec![false; slots.count()],
             slots: ManuallyDrop::new(slots),
             in_flight: 0,
@@ -100,9 +105,9 @@ impl Ring {
         self.granted
     }
 
-    /// The file beneath.
-    pub(crate) fn file(&self) -> &File {
-        &self.file
+    /// The files beneath.
+    pub(crate) fn files(&self) -> &[File] {
+        &self.files
     }
 
     /// How many slots there are: the queue depth.
@@ -127,7 +132,7 @@ impl Ring {
     pub(crate) fn write(&mut self, slot: usize, position: u64, sync: Sync) {
         let (pointer, len) = self.take(slot);
         let flags = if sync == Sync::Dsync { libc::RWF_DSYNC } else { 0 };
-        let file = types::Fixed(0);
+        let file = self.file_of(slot);
         let entry = if self.granted.registered_buffers {
             opcode::WriteFixed::new(file, pointer, len, 0).offset(position).rw_flags(flags).build()
         } else {
@@ -144,7 +149,7 @@ impl Ring {
     /// Queues a read of a whole slot from `position`, a multiple of 4096. Sent by `submit`.
     pub(crate) fn read(&mut self, slot: usize, position: u64) {
         let (pointer, len) = self.take(slot);
-        let file = types::Fixed(0);
+        let file = self.file_of(slot);
         let entry = if self.granted.registered_buffers {
             opcode::ReadFixed::new(file, pointer, len, 0).offset(position).build()
         } else {
@@ -183,6 +188,10 @@ impl Ring {
         Some(Done { slot, is_sync, result })
     }
 
+    fn file_of(&self, slot: usize) -> types::Fixed {
+        types::Fixed(u32::try_from(slot % self.files.len()).expect("files are few"))
+    }
+
     fn take(&mut self, slot: usize) -> (*mut u8, u32) {
         assert!(!self.busy[slot], "slot {slot} already has a request in flight");
         self.busy[slot] = true;
@@ -192,7 +201,7 @@ impl Ring {
 
     fn push(&mut self, entry: Entry) {
         // SAFETY: the entry's memory is a slot that `take` marked busy (or none, for a sync); it
-        // stays mapped and untouched until its completion. The file stays open: `Ring` owns it.
+        // stays mapped and untouched until its completion. The files stay open: `Ring` owns them.
         unsafe { self.ring.submission().push(&entry) }
             .expect("the ring has two entries a slot and a slot one request");
         self.in_flight += 1;
@@ -252,7 +261,7 @@ mod tests {
         let path = place.ceiling_dir().unwrap().join("file");
         let file = file::create(&path, 16 * BLOCK_BYTES as u64).unwrap();
         let slots = Slots::new(2, BLOCK_BYTES).unwrap();
-        (Ring::over(file, slots, register_buffers).unwrap(), place)
+        (Ring::over(vec![file], slots, register_buffers).unwrap(), place)
     }
 
     fn end_all(ring: &mut Ring) {

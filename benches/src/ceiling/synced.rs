@@ -24,7 +24,7 @@ const SAMPLES_MIN: u32 = 20;
 
 /// How a small write is made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Method {
+pub enum Method {
     /// `RWF_DSYNC` on the write.
     Dsync,
     /// The write, and `fdatasync` linked behind it.
@@ -33,7 +33,7 @@ pub(crate) enum Method {
 
 impl Method {
     /// The word for it in reports.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Method::Dsync => "RWF_DSYNC",
             Method::LinkedFdatasync => "write+fdatasync",
@@ -50,16 +50,16 @@ impl Method {
 
 /// Latencies from before the request is queued until its last completion was seen.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Synced {
+pub struct Synced {
     /// Of `RWF_DSYNC` writes.
-    pub(crate) dsync: Latency,
+    pub dsync: Latency,
     /// Of linked pairs.
-    pub(crate) linked: Latency,
+    pub linked: Latency,
 }
 
 impl Synced {
     /// The method with the lower median, and its latencies.
-    pub(crate) fn best(&self) -> (Method, &Latency) {
+    pub fn best(&self) -> (Method, &Latency) {
         if self.linked.percentile_us(50.0) < self.dsync.percentile_us(50.0) {
             (Method::LinkedFdatasync, &self.linked)
         } else {
@@ -68,7 +68,7 @@ impl Synced {
     }
 
     /// Adds another measurement's samples.
-    pub(crate) fn merge(&mut self, other: &Synced) {
+    pub fn merge(&mut self, other: &Synced) {
         self.dsync.merge(&other.dsync);
         self.linked.merge(&other.linked);
     }
@@ -122,7 +122,7 @@ fn prepare(path: &Path) -> Result<Ring, CeilingError> {
             one_write_with(&mut ring, position, Sync::No)
                 .map_err(|error| CeilingError::new(Step::Write { position }, path, error))?;
         }
-        let synced = ring.file().sync_all();
+        let synced = ring.files()[0].sync_all();
         synced.map_err(|error| CeilingError::new(Step::Sync, path, error))?;
     }
     Ok(ring)

@@ -62,7 +62,7 @@ fn produce<E: Engine>(
     let last = lanes.iter().map(|lane| lane.batches).max().unwrap_or(0);
     // Over the lanes in turns, so that all of a producer's partitions grow alike.
     let mut send = |sequences: std::ops::Range<u32>| {
-        let mut outstanding = Outstanding::new();
+        let mut outstanding = Outstanding::on_this_thread();
         let mut latency = Latency::default();
         let mut note = |ended: (Result<(), EngineError>, Duration)| {
             latency.record(ended.1);
@@ -77,7 +77,7 @@ fn produce<E: Engine>(
                 let since = Instant::now();
                 let future = engine.append(Topic::Written, partition, batch);
                 outstanding.push(since, future).map_or(Ok(()), &mut note)?;
-                if outstanding.len() >= stage.in_flight {
+                if outstanding.in_flight() >= stage.in_flight {
                     outstanding.wait_any(stage.interrupt)?.map_or(Ok(()), &mut note)?;
                 }
             }

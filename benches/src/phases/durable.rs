@@ -34,7 +34,7 @@ pub(crate) fn run<E: Engine>(
         let id = BatchId { round: stage.round, producer: 0, partition: 0, sequence };
         let batch = outbox.batch(id);
         let since = Instant::now();
-        let mut alone = Outstanding::new();
+        let mut alone = Outstanding::on_this_thread();
         let (result, took) = match alone.push(since, engine.append(Topic::Durable, 0, batch)) {
             Some(ended) => ended,
             None => alone.wait_any(stage.interrupt)?.expect("the append was just pushed"),

@@ -83,7 +83,7 @@ pub(super) fn read_partition<E: Engine>(
     let producers = u16::try_from(batches.len()).expect("producers are counted by u16");
     let mut checker = Checker::new(stage.content, stage.round, partition, producers);
     let mut read = Read { messages: end, ..Read::default() };
-    let mut outstanding = Outstanding::new();
+    let mut outstanding = Outstanding::on_this_thread();
     let poll = |offset| engine.poll(topic, partition, offset, stage.poll_bytes);
     let mut ended = outstanding.push(Instant::now(), poll(0));
     while checker.next_offset() < end {

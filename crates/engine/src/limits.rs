@@ -37,6 +37,11 @@ pub struct Limits {
     pub lease_bytes: usize,
     /// Views that left the shard, however small; what goes beyond is copied. Default 4,096.
     pub leases: usize,
+    /// Largest single write to the disk, bytes: a power of two from 4 KiB, at most 16 MiB. Default
+    /// 1 MiB.
+    pub single_write_bytes: usize,
+    /// Writes in flight for one partition. Default 8.
+    pub writes_in_flight: usize,
     /// Open files for reading sealed segments. Default 256.
     pub open_files: usize,
     /// Requests that wait in a mailbox; `Busy` beyond. Default 4,096.
@@ -74,6 +79,8 @@ impl Default for Limits {
             write_bytes: 64 * MIB,
             read_bytes: 256 * MIB,
             cache_bytes: shared.cache_bytes,
+            single_write_bytes: shared.write_bytes,
+            writes_in_flight: shared.writes_in_flight,
             lease_bytes: 24 * MIB,
             leases: 4096,
             open_files: shared.open_files,
@@ -125,7 +132,12 @@ impl Limits {
         // of two only.
         let largest = (BATCH_BYTES_MAX as usize + 2 * BLOCK).next_power_of_two();
         let promised = self.cache_bytes.saturating_add(self.lease_bytes);
-        let two_writes = 2 * SharedLimits::default().write_bytes;
+        let single = self.single_write_bytes;
+        if !single.is_power_of_two() || !(4 * KIB..=16 * MIB).contains(&single) {
+            let allowed = "a power of two from 4096 (4 KiB) to 16777216 (16 MiB)".to_owned();
+            return refused("single_write_bytes", single, allowed);
+        }
+        let two_writes = 2 * single;
         let ranges = [
             ("write_bytes", self.write_bytes, (4 * MIB).max(promised.saturating_add(two_writes))),
             (
@@ -134,6 +146,7 @@ impl Limits {
                 largest.max(self.lease_bytes.saturating_add(largest / 2)),
             ),
             ("leases", self.leases, 0),
+            ("writes_in_flight", self.writes_in_flight, 1),
             ("open_files", self.open_files, 1),
             ("mailbox_requests", self.mailbox_requests, 1),
             ("appends_in_flight", self.appends_in_flight, 1),
@@ -144,7 +157,7 @@ impl Limits {
             ("file_threads", self.file_threads, 1),
         ];
         // Tables of these are allocated at open.
-        let counted = ["leases", "mailbox_requests", "appends_in_flight", "polls_in_flight"];
+        let counted = ["leases", "writes_in_flight", "mailbox_requests", "appends_in_flight", "polls_in_flight"];
         for (option, value, min) in ranges {
             let max = if counted.contains(&option) { 1 << 20 } else { 1 << 40 };
             if !(min..=max).contains(&value) {
@@ -170,6 +183,8 @@ impl Limits {
         SharedLimits {
             cache_bytes: self.cache_bytes,
             open_files: self.open_files,
+            write_bytes: self.single_write_bytes,
+            writes_in_flight: self.writes_in_flight,
             ..SharedLimits::default()
         }
     }
@@ -202,12 +217,15 @@ mod tests {
     fn the_defaults_are_allowed_and_each_wrong_value_is_named() {
         Limits::default().validate().unwrap();
         type Set = fn(&mut Limits);
-        let wrong: [(&str, Set); 12] = [
+        let wrong: [(&str, Set); 15] = [
             ("registered_bytes", |l| l.registered_bytes = 3 * MIB),
             ("registered_bytes", |l| l.registered_bytes = 32 * KIB),
             ("write_bytes", |l| l.write_bytes = 2 * MIB),
             ("write_bytes", |l| l.lease_bytes = 60 * MIB),
             ("write_bytes", |l| l.cache_bytes = usize::MAX),
+            ("write_bytes", |l| l.single_write_bytes = 16 * MIB),
+            ("single_write_bytes", |l| l.single_write_bytes = 3 * MIB),
+            ("writes_in_flight", |l| l.writes_in_flight = 0),
             ("read_bytes", |l| l.read_bytes = 127 * MIB),
             ("leases", |l| l.leases = usize::MAX),
             ("mailbox_requests", |l| l.mailbox_requests = 0),

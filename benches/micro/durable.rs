@@ -1,0 +1,266 @@
+//! Durable append of small batches: one producer, 64 on one partition, 64 on a partition each, beside
+//! the raw ring's synced writes; and what the two ways of syncing cost.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use corelog::{Ack, Limits, PartitionId, ShardContext, TopicConfig};
+use corelog_bench::ceiling::Layout;
+use corelog_bench::latency::Latency;
+use corelog_bench::micro::{
+    self, Awaited, BenchAlloc, Cpu, Failed, OneShard, Options, Ratio, Row, Run, Sample, Table,
+    Unit, partition,
+};
+
+#[global_allocator]
+static ALLOCATOR: BenchAlloc = BenchAlloc;
+
+/// Payload bytes of the one message in a batch.
+const PAYLOAD_BYTES: usize = 100;
+/// Producers of the crowded rows.
+const PRODUCERS: u32 = 64;
+
+/// One partition, every append synced through its handle.
+const SYNCED: u32 = 0;
+/// One partition, `Ack::Durable` asked of a topic without `enforce_fsync`: write, then fdatasync.
+const PLAIN: u32 = 1;
+/// As `SYNCED`, with a partition for each producer.
+const SPREAD: u32 = 2;
+
+fn main() -> ExitCode {
+    micro::main::<Options>("durable", env!("CARGO_TARGET_TMPDIR"), measure)
+}
+
+/// The shortest phase; also the longest that a quick run goes on.
+const TIME_MIN: Duration = Duration::from_millis(20);
+
+fn measure(run: &Run<'_>, _: &Options) -> Result<Vec<Table>, Failed> {
+    let engine = OneShard::open(&run.fresh_dir(0)?, Limits::default(), &run.interrupt)?;
+    for (topic, partitions, enforce_fsync) in
+        [(SYNCED, 1, true), (PLAIN, 1, false), (SPREAD, PRODUCERS, true)]
+    {
+        engine.topic(topic, TopicConfig { partitions, enforce_fsync, ..TopicConfig::default() })?;
+    }
+    let batch = micro::batches(1, PAYLOAD_BYTES)?.remove(0);
+    let warm_up = Bench { run, engine: &engine, batch, time: TIME_MIN };
+    // The first appends open files and write the first blocks.
+    for topic in [SYNCED, PLAIN, SPREAD] {
+        warm_up.on_shard(topic, PRODUCERS)?;
+    }
+    let bench = Bench { time: run.pick(Duration::from_millis(500), TIME_MIN), ..warm_up };
+    let mut table = Table::new("durable append, one 100-byte message a batch");
+    let mut ways = Table::new("O_DSYNC writes beside write + fdatasync: the same appends");
+    for round in run.rounds() {
+        let alone = bench.one_producer(round, &mut table)?;
+        let crowd = bench.many_producers(round, &alone, &mut table)?;
+        bench.other_way(&alone, &crowd, &mut ways)?;
+    }
+    engine.close()?;
+    Ok(vec![table, ways])
+}
+
+struct Bench<'a> {
+    run: &'a Run<'a>,
+    engine: &'a OneShard,
+    batch: Bytes,
+    time: Duration,
+}
+
+/// Durable appends for a while.
+struct Phase {
+    latency: Latency,
+    per_s: f64,
+    /// Bytes written, zeros included, over bytes appended.
+    amplification: f64,
+    cpu: Cpu,
+}
+
+impl Bench<'_> {
+    /// One producer, on the shard and on another thread, beside one synced write at a time.
+    fn one_producer(&self, round: u32, table: &mut Table) -> Result<Phase, Failed> {
+        let ring = || Ok(self.run.ceiling.synced_once(u32::MAX, self.time)?);
+        let (synced, alone) = self.run.pair(round, ring, || self.on_shard(SYNCED, 1))?;
+        let (_, best) = synced.best();
+        let new = |row: Row| row.unit(Unit::Us).beside("ring's best synced write", Ratio::Times);
+        let mut add = |what, percent: f64, reach, phase: &Phase, best: &Latency| {
+            table.row(what, |row| new(row).reach(reach)).add(Sample {
+                engine: phase.latency.percentile_us(percent),
+                beside: Some(best.percentile_us(percent)),
+                cpu: Some(phase.cpu),
+            });
+        };
+        add("1 producer on the shard, p50", 50.0, "1.35 x", &alone, best);
+        add("1 producer on the shard, p99", 99.0, "", &alone, best);
+        let (synced, client) = self.run.pair(round, ring, || self.on_client(SYNCED))?;
+        let (_, best) = synced.best();
+        add("1 producer on another thread, p50", 50.0, "", &client, best);
+        Ok(alone)
+    }
+
+    /// 64 producers, on one partition beside one producer, on 64 beside 64 synced writes.
+    fn many_producers(
+        &self,
+        round: u32,
+        alone: &Phase,
+        table: &mut Table,
+    ) -> Result<Phase, Failed> {
+        self.run.place.settle()?;
+        let crowd = self.on_shard(SYNCED, PRODUCERS)?;
+        let new = |row: Row| row.unit(Unit::PerS).beside("1 producer", Ratio::Times).reach("20 x");
+        table.row("64 producers on the shard, 1 partition", new).add(Sample {
+            engine: crowd.per_s,
+            beside: Some(alone.per_s),
+            cpu: Some(crowd.cpu),
+        });
+        let many = |layout| self.run.ceiling.synced_many(layout, PRODUCERS as usize, self.time);
+        let (best, spread) = self.run.pair(
+            round,
+            || Ok(many(Layout::Files)?.max(many(Layout::Regions)?)),
+            || self.on_shard(SPREAD, PRODUCERS),
+        )?;
+        let beside = "ring, 64 synced writes in flight, the better of one file and 64";
+        let new = |row: Row| row.unit(Unit::PerS).beside(beside, Ratio::Percent).reach("60 %");
+        table.row("64 producers on the shard, 64 partitions", new).add(Sample {
+            engine: spread.per_s,
+            beside: Some(best),
+            cpu: Some(spread.cpu),
+        });
+        Ok(crowd)
+    }
+
+    /// The same appends to a topic without `enforce_fsync`.
+    fn other_way(&self, alone: &Phase, crowd: &Phase, table: &mut Table) -> Result<(), Failed> {
+        self.run.place.settle()?;
+        let plain_alone = self.on_shard(PLAIN, 1)?;
+        self.run.place.settle()?;
+        let plain_crowd = self.on_shard(PLAIN, PRODUCERS)?;
+        let mut add = |what, unit, engine, beside| {
+            let new = |row: Row| row.unit(unit).beside("write + fdatasync", Ratio::Times);
+            table.row(what, new).add(Sample { engine, beside: Some(beside), cpu: None });
+        };
+        for (p50, p99, rate, written, dsync, plain) in [
+            (
+                "1 producer, p50",
+                "1 producer, p99",
+                "1 producer, rate",
+                "1 producer, bytes written over appended",
+                alone,
+                &plain_alone,
+            ),
+            (
+                "64 producers, p50",
+                "64 producers, p99",
+                "64 producers, rate",
+                "64 producers, bytes written over appended",
+                crowd,
+                &plain_crowd,
+            ),
+        ] {
+            let at = |percent| {
+                (dsync.latency.percentile_us(percent), plain.latency.percentile_us(percent))
+            };
+            add(p50, Unit::Us, at(50.0).0, at(50.0).1);
+            add(p99, Unit::Us, at(99.0).0, at(99.0).1);
+            add(rate, Unit::PerS, dsync.per_s, plain.per_s);
+            add(written, Unit::Number, dsync.amplification, plain.amplification);
+        }
+        Ok(())
+    }
+
+    /// Producers that run on the shard, each with one append at a time. On `SPREAD` each has a
+    /// partition.
+    fn on_shard(&self, topic: u32, producers: u32) -> Result<Phase, Failed> {
+        self.phase(topic, |window| {
+            let batch = self.batch.clone();
+            self.engine.on_shard_each(producers, move |shard, number| {
+                let to = partition(topic, if topic == SPREAD { number } else { 0 });
+                produce(shard, to, batch.clone(), window)
+            })
+        })
+    }
+
+    /// One producer on this thread.
+    fn on_client(&self, topic: u32) -> Result<Phase, Failed> {
+        self.phase(topic, |window| {
+            let mut made = Latency::default();
+            while let Some(since) = window.next() {
+                let call = self.engine.client().append(
+                    partition(topic, 0),
+                    self.batch.clone(),
+                    Ack::Durable,
+                );
+                self.run.interrupt.awaited(call)??;
+                window.record(since, &mut made);
+            }
+            Ok(vec![made])
+        })
+    }
+
+    fn phase(
+        &self,
+        topic: u32,
+        producers: impl FnOnce(Window) -> Result<Vec<Latency>, Failed>,
+    ) -> Result<Phase, Failed> {
+        let before = self.written_and_appended(topic)?;
+        let (made, cpu) = self.engine.metered(|| producers(Window::soon(self.time)))?;
+        let after = self.written_and_appended(topic)?;
+        let mut latency = Latency::default();
+        made.iter().for_each(|one| latency.merge(one));
+        Ok(Phase {
+            per_s: latency.count() as f64 / self.time.as_secs_f64(),
+            latency,
+            amplification: (after.0 - before.0) as f64 / (after.1 - before.1).max(1) as f64,
+            cpu,
+        })
+    }
+
+    /// Bytes written, zeros included, and bytes appended, of the topic's first partition.
+    fn written_and_appended(&self, topic: u32) -> Result<(u64, u64), Failed> {
+        let stats = self.engine.stats(partition(topic, 0))?;
+        Ok((stats.bytes_written + stats.bytes_zeroed, stats.bytes))
+    }
+}
+
+/// When appends count: all producers are there, and none has left.
+#[derive(Clone, Copy)]
+struct Window {
+    start: Instant,
+    end: Instant,
+}
+
+impl Window {
+    fn soon(time: Duration) -> Window {
+        let start = Instant::now() + Duration::from_millis(10);
+        Window { start, end: start + time }
+    }
+
+    /// When the next append begins, None when there is to be none.
+    fn next(&self) -> Option<Instant> {
+        let now = Instant::now();
+        (now < self.end).then_some(now)
+    }
+
+    /// An append that began `since` and ended now.
+    fn record(&self, since: Instant, made: &mut Latency) {
+        let now = Instant::now();
+        if (self.start..self.end).contains(&now) {
+            made.record(now - since);
+        }
+    }
+}
+
+/// One durable append after the other, on the shard.
+async fn produce(
+    shard: ShardContext,
+    to: PartitionId,
+    batch: Bytes,
+    window: Window,
+) -> Result<Latency, Failed> {
+    let mut made = Latency::default();
+    while let Some(since) = window.next() {
+        shard.append(to, batch.clone(), Ack::Durable).await?;
+        window.record(since, &mut made);
+    }
+    Ok(made)
+}

@@ -1,0 +1,24 @@
+//! A pair: the ceiling's phase and the engine's, neighbours in time.
+//!
+//! Who goes first changes from round to round, so that neither always finds the device rested, and
+//! the file system is flushed before each. A ratio of two neighbours leaves out what drifts.
+
+use crate::place::{Place, PlaceError};
+
+/// Runs both, the ceiling first in even rounds, each on a flushed file system.
+pub(crate) fn pair<C, E, F: From<PlaceError>>(
+    place: &Place,
+    round: u32,
+    ceiling: impl FnOnce() -> Result<C, F>,
+    engine: impl FnOnce() -> Result<E, F>,
+) -> Result<(C, E), F> {
+    place.settle()?;
+    if round.is_multiple_of(2) {
+        let measured = ceiling()?;
+        place.settle()?;
+        return Ok((measured, engine()?));
+    }
+    let measured = engine()?;
+    place.settle()?;
+    Ok((ceiling()?, measured))
+}
