@@ -229,7 +229,7 @@ impl std::error::Error for PollError {
     }
 }
 
-/// Why a partition was not opened or closed, or a shard did not answer about itself.
+/// Why a partition was not opened, reopened or closed, or a shard did not answer about itself.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ControlError {
@@ -238,6 +238,8 @@ pub enum ControlError {
     Unavailable(Unavailable),
     /// The partition is open, or being opened or closed.
     InUse(PartitionId),
+    /// The partition was to be reopened and has had no fault. Nothing was done.
+    NotPoisoned(PartitionId),
     /// The partition is closed, but its end is not in order; the next opening recovers it.
     Close(corelog_storage::CloseError),
 }
@@ -253,7 +255,10 @@ impl fmt::Display for ControlError {
         match self {
             ControlError::Unavailable(why) => why.fmt(f),
             ControlError::InUse(partition) => {
-                write!(f, "{partition} is open, or being opened or closed; close it first")
+                write!(f, "{partition} is open, or being opened or closed; wait, or close it first")
+            }
+            ControlError::NotPoisoned(partition) => {
+                write!(f, "{partition} has had no fault, nothing was done; go on using it")
             }
             ControlError::Close(error) => error.fmt(f),
         }
@@ -264,7 +269,7 @@ impl std::error::Error for ControlError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             ControlError::Unavailable(why) => Some(why),
-            ControlError::InUse(_) => None,
+            ControlError::InUse(_) | ControlError::NotPoisoned(_) => None,
             ControlError::Close(error) => Some(error),
         }
     }

@@ -63,6 +63,7 @@ mod partitions;
 mod placement;
 mod producer;
 mod records;
+mod reopen;
 mod reply;
 mod request;
 mod shard;

@@ -2,19 +2,26 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
-use corelog_io::Platform;
+use corelog_io::{Clock, Platform};
 use corelog_storage::{CloseError, LogConfig, OpenReport, Partition, Place};
 
+use crate::partitions::Open;
 use crate::records::Lend;
 use crate::reply::Reply;
 use crate::request::Opening;
 use crate::shard::{BytesOf, State};
 use crate::tasks::{Tasks, caught};
 use crate::{CloseReport, ControlError, FailureReason, PartitionFailure, PartitionId, Unavailable};
+
+/// How long the end of a shard waits for requests that are under way before it begins to close.
+const END_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How a close went: the storage's answer, or the panic that ended it.
 enum Closing {
@@ -103,18 +110,24 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
         place: Place,
         config: LogConfig,
     ) -> Result<OpenReport, ControlError> {
-        let (entry, result) =
-            match caught(Partition::open(self.shared.clone(), place, config)).await {
-                Ok(Ok((partition, report))) => (Ok(partition), Ok(report)),
-                Ok(Err(error)) => {
-                    let reason = FailureReason::Open(Arc::new(error));
-                    (Err(reason.clone()), Err(reason))
-                }
-                Err(message) => {
-                    let reason = FailureReason::Panicked(message);
-                    (Err(reason.clone()), Err(reason))
-                }
-            };
+        let opened = match caught(Partition::open(self.shared.clone(), place, config)).await {
+            Ok(opened) => opened.map_err(|error| FailureReason::Open(Arc::new(error))),
+            Err(message) => Err(FailureReason::Panicked(message)),
+        };
+        self.opened(id, opened)
+    }
+
+    /// Puts a partition that was opened or recovered in its place, or the reason why not, and
+    /// serves what waited for it.
+    pub(crate) fn opened(
+        self: &Rc<Self>,
+        id: PartitionId,
+        opened: Result<(Open<P>, OpenReport), FailureReason>,
+    ) -> Result<OpenReport, ControlError> {
+        let (entry, result) = match opened {
+            Ok((partition, report)) => (Ok(partition), Ok(report)),
+            Err(reason) => (Err(reason.clone()), Err(reason)),
+        };
         let waiting = self.partitions.borrow_mut().opened(id, entry);
         waiting.into_iter().for_each(|ask| self.ask(id, ask));
         result.map_err(|reason| {
@@ -139,7 +152,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
         });
     }
 
-    async fn close_one(&self, id: PartitionId, partition: crate::partitions::Open<P>) -> Closing {
+    async fn close_one(&self, id: PartitionId, partition: Open<P>) -> Closing {
         match caught(partition.close()).await {
             Ok(result) => {
                 self.partitions.borrow_mut().closed(id);
@@ -152,17 +165,35 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
     /// The end: what came in before was served, now everything is closed. Who comes too late is
     /// answered by the drop of the shard.
     pub(crate) async fn end(self: &Rc<Self>) {
-        // Openings, polls and flushes first: an opening that ends later would stay open.
+        // Openings, polls and flushes first: they came before. But one that the device never
+        // answers must not keep the other partitions from their close.
+        self.idle_for(END_PATIENCE).await;
+        let report = Rc::new(RefCell::new(CloseReport::default()));
+        self.close_everything(&report).await;
         self.tasks.idle().await;
-        let report = self.close_everything().await;
+        // What was opened or recovered meanwhile.
+        self.close_everything(&report).await;
+        let mut report = report.take();
+        report.failed.sort_unstable_by_key(|(id, _)| *id);
+        report.out_of_service = self.partitions.borrow().failures();
         if let Some(reply) = self.take_end() {
             reply.send(Ok(report));
         }
     }
 
-    async fn close_everything(self: &Rc<Self>) -> CloseReport {
-        let report = Rc::new(RefCell::new(CloseReport::default()));
-        let (state, results) = (Rc::clone(self), Rc::clone(&report));
+    /// Waits until no task runs, but no longer than `patience`.
+    async fn idle_for(&self, patience: Duration) {
+        let mut idle = pin!(self.tasks.idle());
+        let mut sleep = pin!(self.platform().clock().sleep(patience));
+        poll_fn(|cx| match idle.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => sleep.as_mut().poll(cx),
+        })
+        .await;
+    }
+
+    async fn close_everything(self: &Rc<Self>, report: &Rc<RefCell<CloseReport>>) {
+        let (state, results) = (Rc::clone(self), Rc::clone(report));
         let open: Vec<_> = self.partitions.borrow().open().into_iter().map(|(id, _)| id).collect();
         self.side_by_side(open.into_iter(), move |id| {
             let (state, results) = (Rc::clone(&state), Rc::clone(&results));
@@ -177,9 +208,5 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
             }
         })
         .await;
-        let mut report = report.take();
-        report.failed.sort_unstable_by_key(|(id, _)| *id);
-        report.out_of_service = self.partitions.borrow().failures();
-        report
     }
 }

@@ -16,6 +16,8 @@ enum Entry<P: Platform> {
     /// flight. Answering `Busy` instead would let a later request overtake the refused one.
     Opening(Vec<Ask>),
     Open(Open<P>),
+    /// It had a fault, and its I/O has to end before it is recovered. It serves polls until then.
+    Ending(Open<P>),
     Closing,
     Failed(FailureReason),
 }
@@ -40,7 +42,9 @@ impl<P: Platform> Partitions<P> {
     /// Where `ask` goes.
     pub(crate) fn route(&mut self, id: PartitionId, ask: Ask) -> Routed<P> {
         match self.entries.get_mut(&id) {
-            Some(Entry::Open(partition)) => Routed::To(partition.clone(), ask),
+            Some(Entry::Open(partition) | Entry::Ending(partition)) => {
+                Routed::To(partition.clone(), ask)
+            }
             Some(Entry::Opening(waiting)) => {
                 waiting.push(ask);
                 Routed::Later
@@ -59,7 +63,7 @@ impl<P: Platform> Partitions<P> {
                 self.entries.insert(id, Entry::Opening(Vec::new()));
                 Ok(())
             }
-            Some(Entry::Opening(_) | Entry::Open(_) | Entry::Closing) => {
+            Some(Entry::Opening(_) | Entry::Open(_) | Entry::Ending(_) | Entry::Closing) => {
                 Err(ControlError::InUse(id))
             }
         }
@@ -81,7 +85,9 @@ impl<P: Platform> Partitions<P> {
     /// Takes an open partition out of service.
     pub(crate) fn fail(&mut self, id: PartitionId, reason: FailureReason) -> PartitionFailure {
         let failure = failure(id, &reason);
-        if let Some(entry @ (Entry::Open(_) | Entry::Closing)) = self.entries.get_mut(&id) {
+        if let Some(entry @ (Entry::Open(_) | Entry::Ending(_) | Entry::Closing)) =
+            self.entries.get_mut(&id)
+        {
             *entry = Entry::Failed(reason);
         }
         failure
@@ -101,8 +107,48 @@ impl<P: Platform> Partitions<P> {
                 self.entries.remove(&id);
                 Ok(None)
             }
-            Some(Entry::Opening(_) | Entry::Closing) => Err(ControlError::InUse(id)),
+            Some(Entry::Opening(_) | Entry::Ending(_) | Entry::Closing) => {
+                Err(ControlError::InUse(id))
+            }
             None => Err(Unavailable::UnknownPartition(id).into()),
+        }
+    }
+
+    /// Hands over a partition that had a fault, for its end and recovery.
+    pub(crate) fn begin_ending(&mut self, id: PartitionId) -> Result<Open<P>, ControlError> {
+        match self.entries.get_mut(&id) {
+            Some(Entry::Open(partition)) if partition.fault().is_none() => {
+                Err(ControlError::NotPoisoned(id))
+            }
+            Some(entry @ Entry::Open(_)) => match std::mem::replace(entry, Entry::Closing) {
+                Entry::Open(partition) => {
+                    *entry = Entry::Ending(partition.clone());
+                    Ok(partition)
+                }
+                _ => unreachable!("matched above"),
+            },
+            Some(Entry::Failed(reason)) => {
+                Err(Unavailable::PartitionFailed(failure(id, reason)).into())
+            }
+            Some(Entry::Opening(_) | Entry::Ending(_) | Entry::Closing) => {
+                Err(ControlError::InUse(id))
+            }
+            None => Err(Unavailable::UnknownPartition(id).into()),
+        }
+    }
+
+    /// The old life has ended: what is asked from now on waits for the recovery. None comes where a
+    /// poll's panic has taken the partition out of service meanwhile.
+    pub(crate) fn begin_recovery(&mut self, id: PartitionId) -> Result<(), ControlError> {
+        match self.entries.get_mut(&id) {
+            Some(entry @ Entry::Ending(_)) => {
+                *entry = Entry::Opening(Vec::new());
+                Ok(())
+            }
+            Some(Entry::Failed(reason)) => {
+                Err(Unavailable::PartitionFailed(failure(id, reason)).into())
+            }
+            _ => Err(ControlError::InUse(id)),
         }
     }
 
@@ -119,7 +165,7 @@ impl<P: Platform> Partitions<P> {
             .entries
             .iter()
             .filter_map(|(id, entry)| match entry {
-                Entry::Open(partition) => Some((*id, partition)),
+                Entry::Open(partition) | Entry::Ending(partition) => Some((*id, partition)),
                 _ => None,
             })
             .collect();

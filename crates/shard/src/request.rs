@@ -19,6 +19,11 @@ pub(crate) enum Request {
         partition: PartitionId,
         reply: Reply<(), ControlError>,
     },
+    /// Recovery in place of a partition that had a fault.
+    Reopen {
+        partition: PartitionId,
+        reply: Reply<OpenReport, ControlError>,
+    },
     Stats {
         reply: Reply<ShardStats, ControlError>,
     },
@@ -50,6 +55,7 @@ impl Request {
             Request::Ask(_, ask) => return ask.refuse(why),
             Request::Open(opening) => opening.reply.send(Err(why.into())),
             Request::Close { reply, .. } => reply.send(Err(why.into())),
+            Request::Reopen { reply, .. } => reply.send(Err(why.into())),
             Request::Stats { reply } => reply.send(Err(why.into())),
             Request::CloseAll { reply } => reply.send(Err(why.into())),
         }

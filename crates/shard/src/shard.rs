@@ -195,6 +195,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
             Request::Ask(partition, ask) => self.ask(partition, ask),
             Request::Open(opening) => self.open(*opening),
             Request::Close { partition, reply } => self.close(partition, reply),
+            Request::Reopen { partition, reply } => self.reopen(partition, reply),
             Request::Stats { reply } => reply.send(Ok(self.stats())),
             Request::CloseAll { reply } => {
                 self.seat.handle.stop_intake();

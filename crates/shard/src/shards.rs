@@ -102,6 +102,15 @@ impl Shards {
         handle.call(&handle.closes, None, &ByMailbox, |reply| Request::Close { partition, reply })
     }
 
+    /// Recovers in place a partition that is open and has had a fault
+    /// ([`corelog_storage::Partition::reopen`]); it takes appends afterwards. Polls are served until
+    /// the old life's I/O has ended; what is asked from then on waits for the end of the recovery.
+    /// Where that fails the shard remembers why and answers so until an opening succeeds.
+    pub fn reopen(&self, partition: PartitionId) -> Call<OpenReport, ControlError> {
+        let handle = self.owner_of(partition);
+        handle.call(&handle.opens, None, &ByMailbox, |reply| Request::Reopen { partition, reply })
+    }
+
     /// Counters of shard `index` and its partitions.
     ///
     /// # Panics
