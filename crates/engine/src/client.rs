@@ -7,10 +7,12 @@ use bytes::Bytes;
 use corelog_shard::{
     AppendCall, FlushCall, PartitionId, PollCall, Producer, Records, ShardThread, WatermarksCall,
 };
-use corelog_storage::{Ack, Appended, Watermarks};
+use corelog_storage::{Ack, Appended, OpenReport, Watermarks};
 
 use crate::control::{AskedShard, Control};
-use crate::error::{AppendError, ControlError, CreateTopicError, PollError, Unavailable};
+use crate::error::{
+    AppendError, ControlError, CreateTopicError, PollError, ReopenError, Unavailable,
+};
 use crate::poll::Poll;
 use crate::stats::EngineStats;
 use crate::topic::{NewTopic, TopicConfig};
@@ -138,6 +140,74 @@ impl Client {
         asked.recv().unwrap_or(Err(CreateTopicError::Closed))
     }
 
+    /// Brings a partition back that takes no more appends since a fault of the disk
+    /// ([`crate::error::storage::AppendError::Poisoned`]), or that could not be opened. The others
+    /// are not affected, and no other call has to be stopped for it.
+    ///
+    /// Polls are served while the old life's I/O ends; then the log is recovered in place, and what
+    /// is asked meanwhile waits for that. Everything that was answered as written or durable is
+    /// there afterwards; a batch that was answered `Poisoned` may be there. A write that the device
+    /// never answers is waited for: it might land in the new life.
+    ///
+    /// The request is on its way when this returns. Dropping the future gives up the answer; a
+    /// partition that could not be opened may then stay closed.
+    ///
+    /// ```
+    /// # use corelog::{Ack, Client, PartitionId};
+    /// # use corelog::error::{AppendError, storage};
+    /// # async fn example(client: &Client, partition: PartitionId, batch: bytes::Bytes)
+    /// # -> Result<(), Box<dyn std::error::Error>> {
+    /// match client.append(partition, batch.clone(), Ack::Written).await {
+    ///     Err(AppendError::Storage(storage::AppendError::Poisoned(fault))) => {
+    ///         eprintln!("{fault}: reopening");
+    ///         client.reopen_partition(partition).await?;
+    ///         // The batch may be stored: look, before it is sent a second time.
+    ///     }
+    ///     answer => println!("offset {}", answer?.base_offset),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`ReopenError`].
+    pub fn reopen_partition(
+        &self,
+        partition: PartitionId,
+    ) -> impl Future<Output = Result<OpenReport, ReopenError>> + Send + use<> {
+        let control = Arc::clone(&self.control);
+        let recovery = control.shards.reopen(partition);
+        async move {
+            match recovery.await {
+                Err(error) if is_not_served(&error) => {
+                    let opening = control.open_failed(partition)?;
+                    opening.await.unwrap_or_else(|_| Err(Unavailable::Closed.into()))
+                }
+                done => done.map_err(ReopenError::Partition),
+            }
+        }
+    }
+
+    /// [`Client::reopen_partition`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As there, and `OnShard`.
+    pub fn reopen_partition_blocking(
+        &self,
+        partition: PartitionId,
+    ) -> Result<OpenReport, ReopenError> {
+        if ShardThread::is_current() {
+            return Err(Unavailable::OnShard.into());
+        }
+        match self.control.shards.reopen(partition).wait() {
+            Err(error) if is_not_served(&error) => {
+                let opening = self.control.open_failed(partition)?;
+                opening.recv().unwrap_or_else(|_| Err(Unavailable::Closed.into()))
+            }
+            done => done.map_err(ReopenError::Partition),
+        }
+    }
+
     /// Counters of the engine, its shards and its partitions.
     pub fn stats(&self) -> impl Future<Output = Result<EngineStats, ControlError>> + Send + use<> {
         let control = Arc::clone(&self.control);
@@ -163,4 +233,9 @@ impl Client {
         let answers: Result<_, _> = asked.map(AskedShard::wait).collect();
         Ok(self.control.stats(answers?))
     }
+}
+
+/// The shard has nothing to recover in place: the partition was not opened, or failed since.
+fn is_not_served(error: &ControlError) -> bool {
+    matches!(error, ControlError::Unavailable(Unavailable::PartitionFailed(_)))
 }

@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use corelog_shard::{Call, ControlError, ShardStats, Shards, Unavailable};
+use corelog_shard::{Call, ControlError, PartitionId, ShardStats, Shards, Unavailable};
+use corelog_storage::OpenReport;
 
 use crate::catalog::{Catalog, CreateFailure, NotTaken, Store, now_us};
 use crate::clock_keeper::ClockKeeper;
 use crate::context::ShardContext;
-use crate::error::CreateTopicError;
+use crate::error::{CreateTopicError, ReopenError};
 use crate::guests::Door;
 use crate::opening::Opener;
 use crate::runtime::MemoryUse;
@@ -79,6 +80,22 @@ impl Control {
         }
     }
 
+    /// Queues the opening of a partition that its shard does not serve: it could not be opened, or
+    /// not be recovered.
+    pub(crate) fn open_failed(
+        &self,
+        id: PartitionId,
+    ) -> Result<oneshot::Receiver<Result<OpenReport, ReopenError>>, ReopenError> {
+        let (done, answer) = oneshot::channel();
+        let opener = Arc::clone(&self.opener);
+        let job = move |store: &Store| drop(done.send(open_failed(store, &opener, id)));
+        match self.catalog.run(job) {
+            Ok(()) => Ok(answer),
+            Err(NotTaken::Busy) => Err(Unavailable::Busy.into()),
+            Err(NotTaken::Closed) => Err(Unavailable::Closed.into()),
+        }
+    }
+
     /// Asks every shard how it is.
     pub(crate) fn ask_stats(&self) -> Vec<AskedShard> {
         let ask = |(shard, door): (usize, &Door)| {
@@ -104,6 +121,13 @@ impl Control {
             panic: self.panics.last.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
+}
+
+fn open_failed(store: &Store, opener: &Opener, id: PartitionId) -> Result<OpenReport, ReopenError> {
+    let entry = store.entry(id).map_err(ReopenError::Catalog)?;
+    let entry = entry.ok_or(Unavailable::UnknownPartition(id))?;
+    let opened = opener.open_all(vec![entry]).pop().map(|(_, result)| result);
+    opened.expect("one entry has one answer").map_err(ReopenError::Partition)
 }
 
 fn create(store: &Store, opener: &Opener, new: &NewTopic) -> Result<(), CreateTopicError> {

@@ -6,6 +6,7 @@
 //! | `create_topic` | [`CreateTopicError`] |
 //! | `append`, `flush` | [`AppendError`] |
 //! | `poll`, `watermarks` | [`PollError`] |
+//! | `reopen_partition` | [`ReopenError`] |
 //! | `stats` | [`ControlError`] |
 //! | `run_on_shard` | [`RunError`] |
 //! | `close` | [`CloseError`] |
@@ -83,6 +84,16 @@ pub enum CreateTopicError {
     OnShard,
 }
 
+/// A partition was not brought back.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReopenError {
+    /// The shard's answer: there was no fault, it is being reopened already, or recovery failed.
+    Partition(ControlError),
+    /// The catalog could not say where the partition is.
+    Catalog(CatalogError),
+}
+
 /// Code was not run on a shard, or not to its end.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -140,6 +151,30 @@ from! {
     ClockError => OpenError::Clock,
     CatalogError => OpenError::Catalog,
     InvalidTopic => CreateTopicError::Invalid,
+}
+
+impl From<Unavailable> for ReopenError {
+    fn from(why: Unavailable) -> Self {
+        ReopenError::Partition(why.into())
+    }
+}
+
+impl fmt::Display for ReopenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReopenError::Partition(error) => error.fmt(f),
+            ReopenError::Catalog(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ReopenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ReopenError::Partition(error) => Some(error),
+            ReopenError::Catalog(error) => Some(error),
+        }
+    }
 }
 
 impl fmt::Display for OpenError {

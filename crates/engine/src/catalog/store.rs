@@ -122,6 +122,19 @@ impl Store {
         Ok(entries)
     }
 
+    /// One partition with its topic's configuration; `None` where there is none of this id.
+    pub(crate) fn entry(&self, id: PartitionId) -> Result<Option<Entry>, CatalogError> {
+        let read = self.database.begin_read().map_err(|e| self.failed(e))?;
+        let topics = read.open_table(TOPICS).map_err(|e| self.failed(e))?;
+        let partitions = read.open_table(PARTITIONS).map_err(|e| self.failed(e))?;
+        let topic = topics.get(key::topic(id.stream, id.topic)).map_err(|e| self.failed(e))?;
+        let partition = partitions.get(key::partition(id)).map_err(|e| self.failed(e))?;
+        let (Some(topic), Some(partition)) = (topic, partition) else { return Ok(None) };
+        let topic = TopicRecord::decode(topic.value()).map_err(|e| self.named(e))?;
+        let partition = PartitionRecord::decode(partition.value()).map_err(|e| self.named(e))?;
+        Ok(Some(Entry { id, incarnation: partition.incarnation, config: topic.config.log() }))
+    }
+
     /// Creates a topic, and its stream where that is new, in one durable transaction. Answers the
     /// new partitions.
     pub(crate) fn create_topic(

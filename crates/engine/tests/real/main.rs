@@ -4,6 +4,7 @@
 mod adopt;
 mod callers;
 mod directories;
+mod full_disk;
 mod kill;
 mod life;
 mod log;
@@ -12,4 +13,5 @@ mod order;
 mod refusals;
 mod refusing_fs;
 mod shards;
+mod small_disk;
 mod support;
