@@ -157,7 +157,13 @@ impl Limits {
             ("file_threads", self.file_threads, 1),
         ];
         // Tables of these are allocated at open.
-        let counted = ["leases", "writes_in_flight", "mailbox_requests", "appends_in_flight", "polls_in_flight"];
+        let counted = [
+            "leases",
+            "writes_in_flight",
+            "mailbox_requests",
+            "appends_in_flight",
+            "polls_in_flight",
+        ];
         for (option, value, min) in ranges {
             let max = if counted.contains(&option) { 1 << 20 } else { 1 << 40 };
             if !(min..=max).contains(&value) {

@@ -10,7 +10,7 @@
 //! | the segment is full: seal, begin the next | `roll`, `segments`, `index` |
 //! | the durable mark follows | `marks`, `marker` |
 //! | polled: planned, from memory or from the disk, verified, sliced | `read` |
-//! | its front is trimmed away | `trim` |
+//! | its front is trimmed away | `sealed`, `trim` |
 //! | after a fault: ended and recovered in place | `reopen` |
 //! | opened again after a crash | `recover` |
 //!
@@ -32,6 +32,7 @@ mod read;
 mod recover;
 mod reopen;
 mod roll;
+mod sealed;
 mod segments;
 mod shared;
 mod signal;
@@ -50,6 +51,7 @@ pub use marker::MANIFEST_FILE;
 pub use partition::{Partition, Place};
 pub use read::{From, Piece, PollQuery, Polled};
 pub use recover::{OpenDamage, OpenReport};
+pub use sealed::SealedSegment;
 pub use shared::Shared;
 pub use stats::PartitionStats;
 pub use trim::Trimmed;

@@ -15,6 +15,7 @@ use corelog_io::{Disk, File, IoError, Open, Platform};
 
 use crate::index::SparseIndex;
 use crate::partition::{Counters, FileOf, Inner};
+use crate::sealed::Facts;
 use crate::segments::log_path;
 use crate::{Answer, CloseError, LogConfig};
 
@@ -71,6 +72,7 @@ fn begin<P: Platform, A: Answer>(
     let index = Rc::new(inner.index.take());
     {
         let mut segments = inner.segments.borrow_mut();
+        segments.set_facts(sealed.segment, Facts::sealed_at(sealed));
         segments.push(mark.segment);
         let limit = inner.shared.limits().loaded_indexes;
         segments.keep_index(sealed.segment, Rc::clone(&index), limit);

@@ -6,17 +6,20 @@ use std::rc::Rc;
 use corelog_format::{index_file_name, segment_file_name};
 
 use crate::index::SparseIndex;
+use crate::sealed::Facts;
 
 /// One segment. Its name is its first offset.
 pub(crate) struct Segment {
     pub(crate) first_offset: u64,
     /// The index, where it was loaded or built.
     pub(crate) index: Option<Rc<SparseIndex>>,
+    /// Of a sealed one, where they are known.
+    facts: Option<Facts>,
 }
 
 impl Segment {
     pub(crate) fn new(first_offset: u64) -> Self {
-        Segment { first_offset, index: None }
+        Segment { first_offset, index: None, facts: None }
     }
 }
 
@@ -97,6 +100,17 @@ impl Segments {
 
     pub(crate) fn index(&self, first_offset: u64) -> Option<Rc<SparseIndex>> {
         self.list[self.place(first_offset)?].index.clone()
+    }
+
+    pub(crate) fn facts(&self, first_offset: u64) -> Option<Facts> {
+        self.list[self.place(first_offset)?].facts
+    }
+
+    /// Keeps what a sealed segment is.
+    pub(crate) fn set_facts(&mut self, first_offset: u64, facts: Facts) {
+        if let Some(place) = self.place(first_offset) {
+            self.list[place].facts = Some(facts);
+        }
     }
 
     /// Keeps a sealed segment's index; forgets the oldest ones beyond `limit`.

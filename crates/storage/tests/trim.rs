@@ -354,3 +354,60 @@ fn trims_beside_rolls_leave_no_file_behind() {
         });
     }
 }
+
+/// What a retention rule decides on: the same whether the segment was sealed in this life or not,
+/// and never younger than what is in it, whatever is wrong with its files.
+#[test]
+fn sealed_segments_tell_their_length_and_age() {
+    let sim = Sim::new(8);
+    let model = sim.run(async {
+        let log = open(sim.platform(), small_segments()).await;
+        let mut model = Model::default();
+        assert_eq!(log.sealed_segments().await, []);
+        fill(&log, &mut model, 60).await;
+        model
+    });
+    let firsts = logs(&sim);
+    let assert_told = async |log: &Log, unreadable: &[usize]| {
+        let told = log.sealed_segments().await;
+        assert_eq!(told.len(), 3);
+        for (i, one) in told.iter().enumerate() {
+            assert_eq!((one.first_offset, one.end_offset), (firsts[i], firsts[i + 1]));
+            let inside = &model.batches[firsts[i] as usize..firsts[i + 1] as usize];
+            let bytes = inside.iter().map(|(bytes, _)| bytes.len() as u64).sum();
+            let last = inside.last().unwrap().1.base_timestamp;
+            if unreadable.contains(&i) {
+                assert!(one.last_timestamp >= last);
+            } else {
+                assert_eq!((one.bytes, one.last_timestamp), (Some(bytes), last));
+            }
+        }
+    };
+    let mut reads = Vec::new();
+    sim.disk().process_kill(8);
+    for harm in 0..4 {
+        sim.run(async {
+            let index = index_file(firsts[0]);
+            match harm {
+                // An index that lies, and none.
+                1 => sim.disk().put(&index, &[7; 48]).unwrap(),
+                2 => sim.disk().delete(&index).unwrap(),
+                3 => sim.disk().flip_bit(log_file(firsts[1]), 1_000_000, 0).unwrap(),
+                _ => {}
+            }
+            let log = open(sim.platform(), small_segments()).await;
+            sim.disk().inject(Fault::fail(errno::EMFILE).of(IoOp::Open).on(".log"));
+            let told = log.sealed_segments().await;
+            assert_eq!((told[0].bytes, told.len()), (None, 3), "an error holds up no other");
+            let before = sim.disk().bytes(IoOp::Read);
+            let damaged: &[usize] = if harm == 3 { &[1] } else { &[] };
+            assert_told(&log, damaged).await;
+            reads.push(sim.disk().bytes(IoOp::Read) - before);
+            let before = sim.disk().bytes(IoOp::Read);
+            assert_told(&log, damaged).await;
+            assert!(harm == 3 || sim.disk().bytes(IoOp::Read) == before, "it is remembered");
+            log.close().await.unwrap();
+        });
+    }
+    assert!(reads[0] < 400_000, "the ends are read, not the data: {reads:?}");
+}
