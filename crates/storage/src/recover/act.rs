@@ -26,7 +26,7 @@ struct End<F> {
     mark: Mark,
     index: SparseIndex,
     file: Option<Rc<F>>,
-    /// Segments that stay, ascending.
+    /// Segments that stay, ascending, with or without the one of `mark`.
     segments: Vec<u64>,
 }
 
@@ -84,12 +84,10 @@ async fn here<P: Platform>(
         drop(walked.file.take());
         if let Some(file) = end.file.take().and_then(Rc::into_inner) {
             file.close().await?;
-            end.segments.retain(|segment| *segment != end.mark.segment);
             disk.remove(&log_path(&place.dir, end.mark.segment)).await?;
         }
     }
     if end.file.is_none() {
-        end.segments.push(end.mark.segment);
         let file = create::segment(disk, place, end.mark.segment, config).await?;
         end.file = Some(Rc::new(file));
     }
@@ -116,7 +114,6 @@ async fn behind<P: Platform>(
     end.segments.extend(later.filter(stays).map(|later| later.segment));
     // A file of that name that holds no batch: kept aside, never written over.
     end.segments.retain(|segment| *segment != at);
-    end.segments.push(at);
     for later in walked.behind.iter().filter(|later| !stays(later)) {
         quarantine::move_away(disk, place, later, report).await?;
     }
@@ -142,7 +139,11 @@ async fn finish<P: Platform>(
     report: &mut OpenReport,
 ) -> Result<Opened<P>, OpenError> {
     let disk = shared.platform().disk();
-    let End { mark, index, file, segments } = end;
+    let End { mark, index, file, mut segments } = end;
+    if segments.last() != Some(&mark.segment) {
+        // Where its file could not be created: nothing in it is read or written.
+        segments.push(mark.segment);
+    }
     report.read_only = fault.is_some();
     let mut last_block = Vec::new();
     if let Some(file) = &file {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use corelog_format::{Mark, segment_file_name};
-use corelog_io::{BLOCK, Buf, Disk, File, IoError, Open, Platform, align_down, align_up};
+use corelog_io::{Buf, Disk, File, IoError, Open, Platform, align_down, align_up};
 
 use super::OpenReport;
 use super::resync::{Later, Searched};
@@ -210,12 +210,13 @@ async fn copy<P: Platform>(
     let file = disk.open(to, Open { create_new: true, write: true, ..Open::default() }).await?;
     let mut at = range.start;
     while at < range.end {
-        let len = (range.end - at).min(COPY_BYTES);
+        let wanted = (range.end - at).min(COPY_BYTES) as usize;
+        let mut buf = shared.alloc_up_to(wanted, to).await?;
+        let len = (range.end - at).min(buf.as_ref().len() as u64);
         let blocks = read(from, at, len).await?;
         // Source positions are not aligned, the copy's are: the bytes move within the buffer.
         let source = part(&blocks, at, len);
-        let padded = align_up(source.len() as u64).max(BLOCK as u64) as usize;
-        let mut buf = shared.alloc_soon(padded, to).await?;
+        let padded = align_up(source.len().max(1) as u64) as usize;
         buf.as_mut().fill(0);
         buf.as_mut()[..source.len()].copy_from_slice(source);
         file.write_at(buf.freeze(padded), at - range.start).await?;

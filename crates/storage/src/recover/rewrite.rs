@@ -45,7 +45,12 @@ pub(super) async fn above_mark<P: Platform>(
         let file = handle(shared, place, walked, above.segment).await?;
         let path = log_path(&place.dir, above.segment);
         let mut part = Part { shared, path, file, partition_id, window: None };
-        part.rewrite(above).await?;
+        // One that was walked to its end is cut there; of the last one the table decides.
+        let len = match above.segment == walked.end.segment {
+            true => part.file.len().await?,
+            false => above.range.end,
+        };
+        part.rewrite(above, len).await?;
         report.rewritten_bytes += above.range.end - above.range.start;
     }
     for segment in unsynced(survey, walked) {
@@ -101,15 +106,14 @@ struct Window<B> {
 }
 
 impl<P: Platform> Part<'_, P> {
-    /// Rewrites the batches in `above`; the file keeps its length, durably.
-    async fn rewrite(&mut self, above: &Above) -> Result<(), OpenError> {
+    /// Rewrites the batches in `above`, and makes them durable and the file `len` bytes long.
+    async fn rewrite(&mut self, above: &Above, len: u64) -> Result<(), OpenError> {
         let expect = Expect {
             partition_id: Some(u64::from(self.partition_id)),
             next_offset: Some(above.next_offset),
             after_timestamp: None,
             time_may_go_back: true,
         };
-        let len = self.file.len().await?;
         let (from, to) = (above.range.start, above.range.end);
         let mut walker = Walker::new(Rc::clone(&self.file), from, to, 0, expect, COPY_BYTES);
         self.window = Some(self.open(from).await?);
@@ -168,15 +172,7 @@ impl<P: Platform> Part<'_, P> {
     }
 
     async fn window_at(&self, start: u64) -> Result<Window<<P::Disk as Disk>::Buf>, OpenError> {
-        let mut len = COPY_BYTES;
-        // A small pool, or one that many openings share, must not keep a partition from opening.
-        let buf = loop {
-            match self.shared.alloc(len) {
-                Some(buf) => break buf,
-                None if len == BLOCK => break self.shared.alloc_soon(BLOCK, &self.path).await?,
-                None => len /= 2,
-            }
-        };
+        let buf = self.shared.alloc_up_to(COPY_BYTES, &self.path).await?;
         Ok(Window { buf, start, filled: 0 })
     }
 
