@@ -92,6 +92,19 @@ impl IoError {
         self.source.kind() == io::ErrorKind::NotFound
     }
 
+    /// True where the device did not give back bytes of a file that it holds (EIO, or what the
+    /// block layer makes of a medium or integrity error). Says nothing about those bytes; reading
+    /// again may work. Errors of the process (EMFILE) or of the way to the device are others.
+    pub fn is_unreadable(&self) -> bool {
+        const EIO: i32 = 5;
+        const ENODATA: i32 = 61;
+        const EBADMSG: i32 = 74;
+        const EILSEQ: i32 = 84;
+        const EREMOTEIO: i32 = 121;
+        let medium = [EIO, ENODATA, EBADMSG, EILSEQ, EREMOTEIO];
+        self.op == IoOp::Read && self.source.raw_os_error().is_some_and(|no| medium.contains(&no))
+    }
+
     /// A copy for a second reader of the same failure (`io::Error` itself cannot be cloned): the
     /// error number survives, a custom payload survives as its text.
     #[must_use]

@@ -62,6 +62,13 @@ impl SparseIndex {
         self.saved = self.saved.min(keep);
     }
 
+    /// Forgets the last `count` entries.
+    pub(crate) fn forget_last(&mut self, count: usize) {
+        let keep = self.entries.len().saturating_sub(count);
+        self.entries.truncate(keep);
+        self.saved = self.saved.min(keep);
+    }
+
     /// The last entry at or below `offset`.
     pub(crate) fn at_offset(&self, offset: u64) -> Option<IndexEntry> {
         let behind = self.entries.partition_point(|entry| entry.base_offset <= offset);

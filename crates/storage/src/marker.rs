@@ -44,9 +44,8 @@ impl Marker {
             Err(error) if error.is_not_found() => return Ok(Found::None),
             Err(error) => return Err(LoadError::Io(error)),
         };
-        let bytes = file.read_at(0, 2 * SLOT_LEN).await.map_err(LoadError::Io)?;
-        let (a, b) = bytes.as_ref().split_at(bytes.as_ref().len().min(SLOT_LEN));
-        let picked = Manifest::pick(a, b);
+        let slots = read_slots(&file).await.map_err(LoadError::Io)?;
+        let picked = Manifest::pick(&slots[0], &slots[1]);
         file.close().await.map_err(LoadError::Io)?;
         match picked {
             Ok(None) => Ok(Found::None),
@@ -118,6 +117,28 @@ impl Marker {
         self.manifest = manifest;
         Ok(())
     }
+}
+
+/// The bytes of both slots. One that the device does not give back counts as damaged, which no
+/// content of its own could say.
+async fn read_slots<F: File>(file: &F) -> Result<[Vec<u8>; 2], IoError> {
+    match file.read_at(0, 2 * SLOT_LEN).await {
+        Ok(bytes) => {
+            let (a, b) = bytes.as_ref().split_at(bytes.as_ref().len().min(SLOT_LEN));
+            return Ok([a.to_vec(), b.to_vec()]);
+        }
+        Err(error) if !error.is_unreadable() => return Err(error),
+        Err(_) => {}
+    }
+    let mut slots = [Vec::new(), Vec::new()];
+    for (at, slot) in [0, SLOT_LEN as u64].into_iter().zip(&mut slots) {
+        *slot = match file.read_at(at, SLOT_LEN).await {
+            Ok(bytes) => bytes.as_ref().to_vec(),
+            Err(error) if error.is_unreadable() => vec![0xff; SLOT_LEN],
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(slots)
 }
 
 /// Why a manifest could not be read.

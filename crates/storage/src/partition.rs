@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use corelog_format::Mark;
-use corelog_io::{Disk, Platform};
+use corelog_io::{Disk, IoError, Platform};
 
 use crate::appender::Appender;
 use crate::index::SparseIndex;
@@ -97,12 +97,15 @@ impl Counters {
 pub(crate) struct Opened<P: Platform> {
     pub(crate) segments: Segments,
     pub(crate) index: SparseIndex,
-    pub(crate) file: Rc<FileOf<P>>,
+    /// The active segment's file; `None` only with a fault.
+    pub(crate) file: Option<Rc<FileOf<P>>>,
     pub(crate) start: u64,
     pub(crate) end: Mark,
     /// Bytes of the active file from the block boundary up to its end.
     pub(crate) last_block: Vec<u8>,
     pub(crate) marks: Marks,
+    /// Why the partition takes no appends.
+    pub(crate) fault: Option<IoError>,
 }
 
 impl<P: Platform, A: Answer> Partition<P, A> {
@@ -128,7 +131,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             memory: Rc::new(RefCell::new(Memory::new(opened.end.position))),
             appender: RefCell::new(appender),
             index: RefCell::new(opened.index),
-            file: RefCell::new(Some(opened.file)),
+            file: RefCell::new(opened.file),
             segments: RefCell::new(opened.segments),
             marks: opened.marks,
             hints: RefCell::default(),
@@ -142,6 +145,9 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             place,
             config,
         };
+        if let Some(error) = opened.fault {
+            inner.poison(error);
+        }
         Ok((Partition { inner: Rc::new(inner) }, report))
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use corelog_io::{Clock, Disk, IoError, IoOp, Open, Platform};
+use corelog_io::{BLOCK, Clock, Disk, IoError, IoOp, Open, Platform, align_up};
 
 use crate::SharedLimits;
 use crate::memory::Memory;
@@ -126,6 +126,23 @@ impl<P: Platform> Shared<P> {
             self.inner.platform.clock().sleep(ALLOC_PAUSE).await;
         }
         Err(IoError::new(IoOp::Write, path, std::io::ErrorKind::WouldBlock.into()))
+    }
+
+    /// A buffer of at most `len` bytes: as much of it as there is now, waited for only where there is
+    /// not even a block. So a small pool, or one that many openings share, keeps nobody from opening.
+    pub(crate) async fn alloc_up_to(
+        &self,
+        len: usize,
+        path: &Path,
+    ) -> Result<<P::Disk as Disk>::Buf, IoError> {
+        let mut len = align_up(len as u64) as usize;
+        while len > BLOCK {
+            if let Some(buf) = self.alloc(len) {
+                return Ok(buf);
+            }
+            len = align_up(len as u64 / 2) as usize;
+        }
+        self.alloc_soon(BLOCK, path).await
     }
 
     fn evict_oldest(&self) -> bool {

@@ -1,8 +1,9 @@
 //! Faults on demand: which operation, on which path, from when to when, and what goes wrong.
 
-use std::path::Path;
+use std::ops::Range;
 use std::time::Duration;
 
+use super::submit::Request;
 use crate::IoOp;
 
 /// Error numbers that tests name (Linux values; [`std::io::Error::raw_os_error`] tells them).
@@ -68,13 +69,14 @@ pub struct Fault {
     effect: Effect,
     op: Option<IoOp>,
     path: Option<String>,
+    bytes: Option<Range<u64>>,
     skip: u64,
     times: u64,
 }
 
 impl Fault {
     fn new(effect: Effect) -> Self {
-        Fault { effect, op: None, path: None, skip: 0, times: 1 }
+        Fault { effect, op: None, path: None, bytes: None, skip: 0, times: 1 }
     }
 
     /// The operation answers with this error number. A failed write leaves a seeded part of its
@@ -130,6 +132,13 @@ impl Fault {
         self
     }
 
+    /// Only reads and writes that touch these bytes of a file: a bad sector.
+    #[must_use]
+    pub fn over(mut self, bytes: Range<u64>) -> Self {
+        self.bytes = Some(bytes);
+        self
+    }
+
     /// Lets the first `nth - 1` operations that fit pass; 1 is the next one.
     #[must_use]
     pub fn from_nth(mut self, nth: u64) -> Self {
@@ -150,11 +159,18 @@ impl Fault {
         self.times(u64::MAX)
     }
 
-    fn fits(&self, op: IoOp, path: &Path, other: Option<&Path>) -> bool {
+    fn fits(&self, asked: &Request<'_>) -> bool {
+        let (op, path, other) = (asked.op, asked.path, asked.to);
         let contains = |part: &str| {
             [Some(path), other].into_iter().flatten().any(|p| p.to_string_lossy().contains(part))
         };
-        self.op.is_none_or(|wanted| wanted == op) && self.path.as_deref().is_none_or(contains)
+        let touches = |bytes: &Range<u64>| {
+            let at = asked.at.unwrap_or(u64::MAX);
+            at < bytes.end && bytes.start < at.saturating_add(asked.len as u64)
+        };
+        self.op.is_none_or(|wanted| wanted == op)
+            && self.path.as_deref().is_none_or(contains)
+            && self.bytes.as_ref().is_none_or(touches)
     }
 }
 
@@ -200,15 +216,10 @@ impl Faults {
     }
 
     /// What goes wrong with this operation; counts down.
-    pub(super) fn meet(
-        &mut self,
-        op: IoOp,
-        path: &Path,
-        other: Option<&Path>,
-    ) -> Vec<(FaultId, Effect)> {
+    pub(super) fn meet(&mut self, asked: &Request<'_>) -> Vec<(FaultId, Effect)> {
         let mut met = Vec::new();
         for in_force in self.list.iter_mut().filter(|f| !f.lifted) {
-            if !in_force.fault.fits(op, path, other) {
+            if !in_force.fault.fits(asked) {
                 continue;
             }
             if in_force.fault.skip > 0 {

@@ -118,7 +118,7 @@ impl SimDisk {
     fn meet_faults(&self, state: &mut DiskState, request: &Request<'_>) -> Met {
         let delay_us = state.draw_delay_us();
         let mut met = Met { verdict: Verdict::Run, stalled_by: Vec::new(), delay_us };
-        for (fault, effect) in state.faults.meet(request.op, request.path, request.to) {
+        for (fault, effect) in state.faults.meet(request) {
             match effect {
                 Effect::Fail(errno) => met.verdict = Verdict::Fail(errno),
                 Effect::LoseWrite => met.verdict = Verdict::LoseWrite,

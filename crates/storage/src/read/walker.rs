@@ -109,7 +109,15 @@ impl<F: File> Walker<F> {
         let wanted = needed.max(self.read_bytes as u64).min(align_up(self.end).max(start) - start);
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
         self.window = None;
-        let bytes = self.file.read_at(start, wanted).await.map_err(ReadFault::Io)?;
+        let bytes = match self.file.read_at(start, wanted).await {
+            // A sector ahead may be the one that cannot be read: only the batch itself counts.
+            Err(error) if error.is_unreadable() && needed < wanted as u64 => {
+                self.read_bytes = 0;
+                self.file.read_at(start, needed as usize).await
+            }
+            read => read,
+        };
+        let bytes = bytes.map_err(ReadFault::Io)?;
         self.bytes_read += bytes.as_ref().len() as u64;
         let have = (start + bytes.as_ref().len() as u64).saturating_sub(position);
         self.window = Some((start, bytes));

@@ -6,7 +6,6 @@ use std::rc::Rc;
 use corelog_format::Mark;
 use corelog_io::{Disk, IoError, Platform};
 
-use super::OpenReport;
 use crate::index::SparseIndex;
 use crate::marker::Marker;
 use crate::marks::Marks;
@@ -21,7 +20,7 @@ pub(super) async fn create<P: Platform>(
     shared: &Shared<P>,
     place: &Place,
     config: &LogConfig,
-) -> Result<(Opened<P>, OpenReport), OpenError> {
+) -> Result<Opened<P>, OpenError> {
     let disk = shared.platform().disk();
     create_dirs(disk, &place.root, &place.dir).await?;
     let file = segment(disk, place, 0, config).await?;
@@ -32,13 +31,14 @@ pub(super) async fn create<P: Platform>(
     let opened = Opened {
         segments: Segments::new(vec![Segment::new(0)]),
         index: SparseIndex::default(),
-        file: Rc::new(file),
+        file: Some(Rc::new(file)),
         start: 0,
         end,
         last_block: Vec::new(),
         marks: Marks::new(marker),
+        fault: None,
     };
-    Ok((opened, OpenReport { created: true, ..OpenReport::default() }))
+    Ok(opened)
 }
 
 /// Creates the directories from `root` (which exists) down to `dir`, and syncs the parent of each,

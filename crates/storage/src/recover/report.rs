@@ -9,7 +9,7 @@ use corelog_format::FormatError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenDamage {
-    /// Bytes below the durable mark are not what was synced there.
+    /// Bytes that were synced, or that no mark tells from such, are not a batch of this log.
     Corrupt {
         /// First offset of the segment.
         segment: u64,
@@ -18,12 +18,20 @@ pub enum OpenDamage {
         /// What is wrong.
         why: FormatError,
     },
+    /// The device does not give back some bytes of this batch. They are never cut: acknowledged
+    /// batches may stand there, and another opening may be able to read them.
+    Unreadable {
+        /// First offset of the segment.
+        segment: u64,
+        /// First byte of the batch in its file.
+        position: u64,
+    },
     /// A segment that the mark or a neighbour speaks of is not there.
     MissingSegment {
         /// The first offset that has no segment.
         offset: u64,
     },
-    /// Both slots of the manifest are damaged; the log was read without its mark.
+    /// Neither slot of the manifest can be used; the log was read without its mark.
     Manifest,
 }
 
@@ -31,10 +39,17 @@ pub enum OpenDamage {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenReport {
+    /// Name of the row that applied, of the table in `docs/durability.md`, section "After a crash".
+    pub row: &'static str,
+    /// The row's reason, in a sentence.
+    pub why: &'static str,
     /// Nothing was there: the partition was created.
     pub created: bool,
     /// A log without a manifest was taken over (the reference server's files).
     pub adopted: bool,
+    /// There was no space for what had to be done. Nothing was cut, everything that verifies is
+    /// served, appends are refused: free space and reopen.
+    pub read_only: bool,
     /// Batches found above the durable mark.
     pub recovered_batches: u64,
     /// Bytes above the durable mark that were written again, since a sync may have failed on them.
@@ -50,6 +65,8 @@ pub struct OpenReport {
     pub left: Vec<PathBuf>,
     /// Names in the directory that are none of ours.
     pub ignored: Vec<OsString>,
+    /// Blank files that do not continue the log: made ahead of need, and removed now.
+    pub blank_removed: u64,
     /// Bytes of log that were read.
     pub bytes_read: u64,
 }

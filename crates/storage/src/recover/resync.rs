@@ -9,17 +9,17 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use corelog_format::{
-    BATCH_HEADER_LEN, BatchHeader, Expect, FRAME_HEADER_LEN, Mark, SearchBudget, next_header,
+    BATCH_HEADER_LEN, BatchHeader, Expect, FRAME_HEADER_LEN, Mark, SearchBudget, first_nonzero,
+    next_header,
 };
 use corelog_io::{BLOCK, Disk, File, Open, align_down, align_up};
 
-use super::{OpenReport, Survey};
 use crate::read::{ReadFault, Walker};
 use crate::segments::log_path;
 use crate::{OpenError, Place};
 
-/// Bytes searched at once.
-const WINDOW_BYTES: u64 = 1 << 20;
+/// Blocks searched at once: 1 MiB.
+const AHEAD_BLOCKS: u64 = (1 << 20) / BLOCK as u64;
 
 /// How far batches were seen to reach.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,12 +34,58 @@ impl Reached {
     }
 
     /// The higher of each.
-    fn and(self, other: Reached) -> Self {
+    pub(super) fn and(self, other: Reached) -> Self {
         Reached {
             next_offset: self.next_offset.max(other.next_offset),
             last_timestamp: self.last_timestamp.max(other.last_timestamp),
         }
     }
+}
+
+/// What a search found.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Searched {
+    /// How far the batches that verify reach; `None` without one. Where bytes could not be read, or
+    /// were made to cost too much, the furthest offset that they could reach.
+    pub(super) reached: Option<Reached>,
+    /// End of the bytes that are not zero or could not be read; 0 where there are none.
+    pub(super) used: u64,
+    /// The first block that the device did not give back.
+    pub(super) unreadable: Option<u64>,
+}
+
+/// A file behind the place where the walk stopped.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Later {
+    pub(super) segment: u64,
+    pub(super) searched: Searched,
+}
+
+impl Later {
+    /// No byte in it is anything but zero.
+    pub(super) fn is_blank(&self) -> bool {
+        self.searched.used == 0
+    }
+
+    /// How far it says that the log reaches, by its name alone or by what stands in it.
+    pub(super) fn reached(&self) -> Reached {
+        let named = Reached { next_offset: self.segment, last_timestamp: 0 };
+        named.and(self.searched.reached.unwrap_or_default())
+    }
+}
+
+/// Searches a whole file.
+pub(super) async fn later<D: Disk>(
+    disk: &D,
+    place: &Place,
+    segment: u64,
+    bytes_read: &mut u64,
+) -> Result<Later, OpenError> {
+    let file = Rc::new(disk.open(&log_path(&place.dir, segment), Open::default()).await?);
+    let len = file.len().await?;
+    let partition_id = place.partition_id;
+    let search = Search { file, partition_id, next_offset: segment, range: 0..len };
+    Ok(Later { segment, searched: search.run(0, bytes_read).await? })
 }
 
 /// Search of one file.
@@ -48,64 +94,134 @@ pub(super) struct Search<F: File> {
     pub(super) partition_id: u32,
     /// Offsets below are taken.
     pub(super) next_offset: u64,
+    /// What is searched; offsets are counted from its start.
+    pub(super) range: Range<u64>,
+}
+
+/// What a search has met so far.
+struct Progress {
+    found: Searched,
+    budget: SearchBudget,
+    /// Some bytes were not looked at: they could not be read or cost too much.
+    blind: bool,
+    /// Blocks read at once beside the one that the search has come to.
+    ahead: u64,
+}
+
+impl Progress {
+    /// The device did not give back bytes from `at` to `end`: says where to go on. They are asked
+    /// for block by block, so that only those that cannot be read are stepped over.
+    fn step_over(&mut self, at: u64, end: u64) -> u64 {
+        match self.ahead {
+            0 => {
+                self.blind = true;
+                self.found.unreadable.get_or_insert(align_down(at));
+                self.found.used = end;
+                self.ahead = 1;
+                end
+            }
+            1 => {
+                self.ahead = 0;
+                at
+            }
+            _ => {
+                self.ahead = 1;
+                at
+            }
+        }
+    }
 }
 
 impl<F: File> Search<F> {
-    /// How far the batches in `range` of the file that verify reach; `None` without one.
-    /// The first byte of the range is not a candidate: damage begins there. Where the bytes were
-    /// made to cost too much, the furthest offset that they could reach.
-    pub(super) async fn highest(
-        &self,
-        range: Range<u64>,
-        bytes_read: &mut u64,
-    ) -> Result<Option<Reached>, OpenError> {
-        let mut budget = SearchBudget::of_file(range.end - range.start);
-        let mut highest: Option<Reached> = None;
-        let mut at = range.start + 1;
-        while at + BATCH_HEADER_LEN as u64 <= range.end {
+    /// Searches from `range.start + skip` on: where damage begins, its first byte is no candidate.
+    pub(super) async fn run(&self, skip: u64, bytes_read: &mut u64) -> Result<Searched, OpenError> {
+        let budget = SearchBudget::of_file(self.range.end - self.range.start);
+        let mut progress =
+            Progress { found: Searched::default(), budget, blind: false, ahead: AHEAD_BLOCKS };
+        let mut at = self.range.start + skip;
+        while at < self.range.end {
             let start = align_down(at);
-            let want = align_up(range.end.min(at + WINDOW_BYTES)) - start;
-            let bytes = self.file.read_at(start, want as usize).await?;
+            let far = align_up(at + progress.ahead * BLOCK as u64).max(start + BLOCK as u64);
+            let want = far.min(align_up(self.range.end)) - start;
+            let bytes = match self.file.read_at(start, want as usize).await {
+                Ok(bytes) => bytes,
+                Err(error) if !error.is_unreadable() => return Err(error.into()),
+                Err(_) => {
+                    at = progress.step_over(at, start + want).min(self.range.end);
+                    continue;
+                }
+            };
+            progress.ahead = (progress.ahead * 2).clamp(1, AHEAD_BLOCKS);
             *bytes_read += bytes.as_ref().len() as u64;
-            let Some(window) = bytes.as_ref().get((at - start) as usize..) else { break };
-            if window.len() < BATCH_HEADER_LEN {
+            let left = (self.range.end - at) as usize;
+            let window = bytes.as_ref().get((at - start) as usize..).unwrap_or_default();
+            let window = &window[..window.len().min(left)];
+            if window.is_empty() {
                 break;
             }
-            // The next window begins with the headers that this one cuts short.
-            let next_window = at + (window.len() - BATCH_HEADER_LEN + 1) as u64;
-            let mut from = at;
-            while from < next_window {
-                let rest = &window[(from - at) as usize..];
-                let Some(place) = self.candidate(rest, from, &range) else { break };
-                from += place as u64;
-                let run = self.run(from, range.end, &mut budget, bytes_read).await?;
-                from = run.map_or(from + 1, |(end, _)| end);
-                if let Some((_, reached)) = run {
-                    highest = Some(highest.unwrap_or_default().and(reached));
-                }
-                if budget.is_used_up() {
-                    let next_offset = self.next_offset.saturating_add(offsets_in(&range));
-                    let furthest = Reached { next_offset, last_timestamp: 0 };
-                    return Ok(Some(highest.unwrap_or_default().and(furthest)));
-                }
-            }
-            at = from.max(next_window);
+            at = self.window(window, at, &mut progress, bytes_read).await?;
         }
-        Ok(highest)
+        Ok(self.judged(progress))
+    }
+
+    /// Looks through a window that begins at file position `at`; says where the next one begins.
+    async fn window(
+        &self,
+        window: &[u8],
+        at: u64,
+        progress: &mut Progress,
+        bytes_read: &mut u64,
+    ) -> Result<u64, OpenError> {
+        if let Some(last) = last_nonzero(window) {
+            progress.found.used = progress.found.used.max(at + last as u64 + 1);
+        }
+        // The next window begins with the headers that this one cuts short, but for the last.
+        let end = at + window.len() as u64;
+        let whole = window.len().saturating_sub(BATCH_HEADER_LEN - 1) as u64;
+        let next = if end == self.range.end || whole == 0 { end } else { at + whole };
+        let mut from = at;
+        while from < next && !progress.budget.is_used_up() {
+            let Some(place) = self.candidate(&window[(from - at) as usize..], from) else { break };
+            from += place as u64;
+            match self.batches(from, progress, bytes_read).await? {
+                Some((run_end, reached)) => {
+                    let before = progress.found.reached.unwrap_or_default();
+                    progress.found.reached = Some(before.and(reached));
+                    progress.found.used = progress.found.used.max(run_end);
+                    from = run_end;
+                }
+                None => from += 1,
+            }
+        }
+        progress.blind |= progress.budget.is_used_up();
+        Ok(from.max(next))
+    }
+
+    /// Bytes that nobody could look at may hold batches: as many as fit.
+    fn judged(&self, progress: Progress) -> Searched {
+        let Progress { mut found, blind, .. } = progress;
+        found.used = found.used.min(self.range.end);
+        if blind {
+            let bytes = self.range.start..found.used.max(self.range.start);
+            let next_offset = self.next_offset.saturating_add(offsets_in(&bytes));
+            let furthest = Reached { next_offset, last_timestamp: 0 };
+            found.reached = Some(found.reached.unwrap_or_default().and(furthest));
+        }
+        found
     }
 
     /// The first place in `window` (which begins at file position `at`) that looks like a batch.
-    fn candidate(&self, window: &[u8], at: u64, range: &Range<u64>) -> Option<usize> {
+    fn candidate(&self, window: &[u8], at: u64) -> Option<usize> {
         let mut from = 0;
         loop {
             let place = from + next_header(window.get(from..)?)?;
             let header = BatchHeader::parse(&window[place..]).ok()?;
             let position = at + place as u64;
             let ahead = header.base_offset.checked_sub(self.next_offset);
-            let fits = position.checked_add(header.batch_length).is_some_and(|e| e <= range.end);
+            let end = position.checked_add(header.batch_length);
             if header.partition_id == u64::from(self.partition_id)
-                && ahead.is_some_and(|ahead| ahead <= offsets_in(&(range.start..position)))
-                && fits
+                && ahead.is_some_and(|ahead| ahead <= offsets_in(&(self.range.start..position)))
+                && end.is_some_and(|end| end <= self.range.end)
             {
                 return Some(place);
             }
@@ -114,11 +230,10 @@ impl<F: File> Search<F> {
     }
 
     /// Batches one behind the other from `from` on: where they end, and how far they reach.
-    async fn run(
+    async fn batches(
         &self,
         from: u64,
-        end: u64,
-        budget: &mut SearchBudget,
+        progress: &mut Progress,
         bytes_read: &mut u64,
     ) -> Result<Option<(u64, Reached)>, OpenError> {
         let expect = Expect {
@@ -127,7 +242,7 @@ impl<F: File> Search<F> {
             ..Expect::default()
         };
         let file = Rc::clone(&self.file);
-        let mut walker = Walker::new(file, from, end, 0, expect, BLOCK);
+        let mut walker = Walker::new(file, from, self.range.end, 0, expect, BLOCK);
         let (mut run, mut reached) = (None, Reached::default());
         loop {
             match walker.next().await {
@@ -138,53 +253,25 @@ impl<F: File> Search<F> {
                     reached = reached.and(Reached { next_offset, last_timestamp });
                     run = Some((walker.position(), reached));
                 }
-                Err(ReadFault::Io(error)) => return Err(error.into()),
-                Ok(None) | Err(ReadFault::Damage(_)) => break,
+                Err(ReadFault::Io(error)) if !error.is_unreadable() => return Err(error.into()),
+                Ok(None) | Err(_) => break,
             }
         }
         if run.is_none() {
-            budget.charge(walker.bytes_read);
+            progress.budget.charge(walker.bytes_read);
         }
         *bytes_read += walker.bytes_read;
         Ok(run)
     }
 }
 
+/// Index of the last byte that is not zero. Asked forwards first, which is fast over zeros.
+fn last_nonzero(bytes: &[u8]) -> Option<usize> {
+    first_nonzero(bytes)?;
+    bytes.iter().rposition(|byte| *byte != 0)
+}
+
 /// Most offsets that these bytes can hold.
 fn offsets_in(range: &Range<u64>) -> u64 {
     (range.end - range.start) / FRAME_HEADER_LEN as u64
-}
-
-/// The larger of the mark, the end of the walk, and the batches that verify behind it, in the same
-/// file or the files `behind`.
-pub(super) async fn highest<D: Disk>(
-    disk: &D,
-    place: &Place,
-    survey: &Survey,
-    from: Option<(Mark, Rc<D::File>)>,
-    behind: &[u64],
-    report: &mut OpenReport,
-) -> Result<Reached, OpenError> {
-    let mut highest = survey.mark().map_or_else(Reached::default, Reached::at);
-    let partition_id = place.partition_id;
-    if let Some((end, file)) = from {
-        highest = highest.and(Reached::at(end));
-        let range = end.position..file.len().await?;
-        let search = Search { file, partition_id, next_offset: end.next_offset };
-        let found = search.highest(range, &mut report.bytes_read).await?;
-        highest = highest.and(found.unwrap_or_default());
-    }
-    for segment in behind {
-        highest.next_offset = highest.next_offset.max(*segment);
-        let file = Rc::new(disk.open(&log_path(&place.dir, *segment), Open::default()).await?);
-        let len = file.len().await?;
-        let search = Search { file, partition_id, next_offset: *segment };
-        // The file's first byte is a candidate too.
-        let mut budget = SearchBudget::of_file(len);
-        let first = search.run(0, len, &mut budget, &mut report.bytes_read).await?;
-        let (rest, first) = first.map_or((0, Reached::default()), |(end, reached)| (end, reached));
-        let found = search.highest(rest..len, &mut report.bytes_read).await?;
-        highest = highest.and(first).and(found.unwrap_or_default());
-    }
-    Ok(highest)
 }

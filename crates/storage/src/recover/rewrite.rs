@@ -9,65 +9,84 @@
 //! read: at most 64 MiB or one second of it where syncs were asked for, up to a segment where none
 //! was. A clean close leaves nothing above the mark.
 //!
-//! Only verified bytes are written, each to the place where it was read, so an interruption leaves
-//! what was there.
+//! Only verified bytes are written, each to the place where it was read, and what stands beside them
+//! in a block stays as it is: an interruption leaves what was there, and so does a decision that
+//! nothing is cut. Where no mark has called files synced (another server's, or those behind damage)
+//! they are synced before the mark passes them.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use corelog_format::{Expect, Mark};
+use corelog_format::Expect;
 use corelog_io::{BLOCK, Buf, Disk, File, IoError, IoOp, Open, Platform, align_down, align_up};
 
 use super::OpenReport;
+use super::survey::Survey;
+use super::table::Verdict;
+use super::walk::{Above, Walked};
 use crate::partition::{BytesOf, FileOf};
 use crate::read::{Damage, ReadFault, Walker};
 use crate::segments::log_path;
-use crate::{LogConfig, OpenError, Place, Shared};
+use crate::{OpenError, Place, Shared};
 
-/// Bytes read and written at once.
+/// Bytes read and written at once; less where buffers are short.
 const COPY_BYTES: usize = 256 << 10;
 
-/// Rewrites the log from `mark` to `end`; the files that end before `end` are synced as well, and
-/// `last`, which holds it, is left for the caller to sync.
+/// Rewrites what was walked above the mark, and syncs it; syncs what else the mark will pass.
 pub(super) async fn above_mark<P: Platform>(
     shared: &Shared<P>,
     place: &Place,
-    config: &LogConfig,
-    (mark, end): (Mark, Mark),
-    segments: &[u64],
-    last: &Rc<FileOf<P>>,
+    survey: &Survey,
+    walked: &Walked<FileOf<P>>,
     report: &mut OpenReport,
 ) -> Result<(), OpenError> {
     let partition_id = place.partition_id;
-    for segment in segments.iter().copied().filter(|segment| *segment >= mark.segment) {
-        let path = log_path(&place.dir, segment);
-        let (position, next_offset) = match segment == mark.segment {
-            true => (mark.position, mark.next_offset),
-            false => (0, segment),
-        };
-        let is_last = segment == end.segment;
-        let (file, to) = match is_last {
-            true => (Rc::clone(last), end.position),
-            false => {
-                let how = Open {
-                    write: true,
-                    dsync: config.enforce_fsync,
-                    lock: true,
-                    ..Open::default()
-                };
-                let file = Rc::new(shared.platform().disk().open(&path, how).await?);
-                let len = file.len().await?;
-                (file, len)
-            }
-        };
+    for above in walked.above.iter().filter(|above| !above.range.is_empty()) {
+        let file = handle(shared, place, walked, above.segment).await?;
+        let path = log_path(&place.dir, above.segment);
         let mut part = Part { shared, path, file, partition_id, window: None };
-        let written = part.rewrite(position, next_offset, to).await?;
-        report.rewritten_bytes += written;
-        if written > 0 && !is_last {
-            part.file.sync().await?;
-        }
+        // One that was walked to its end is cut there; of the last one the table decides.
+        let len = match above.segment == walked.end.segment {
+            true => part.file.len().await?,
+            false => above.range.end,
+        };
+        part.rewrite(above, len).await?;
+        report.rewritten_bytes += above.range.end - above.range.start;
+    }
+    for segment in unsynced(survey, walked) {
+        handle(shared, place, walked, segment).await?.sync().await?;
     }
     Ok(())
+}
+
+/// Segments that will stand below the mark and that no mark has called synced.
+fn unsynced<F>(survey: &Survey, walked: &Walked<F>) -> Vec<u64> {
+    let stop = walked.file.is_some().then_some(walked.end.segment);
+    let behind = walked.behind.iter().map(|later| later.segment);
+    match (survey.mark(), walked.row.verdict) {
+        (None, Verdict::NewSegment) => walked.kept.iter().copied().chain(behind).collect(),
+        (None, _) => walked.kept.clone(),
+        (Some(_), Verdict::NewSegment) => stop.into_iter().chain(behind).collect(),
+        (Some(_), _) => Vec::new(),
+    }
+}
+
+/// The locked handle of the last segment walked; another one for others, whose lock was free when
+/// they were walked.
+async fn handle<P: Platform>(
+    shared: &Shared<P>,
+    place: &Place,
+    walked: &Walked<FileOf<P>>,
+    segment: u64,
+) -> Result<Rc<FileOf<P>>, OpenError> {
+    match &walked.file {
+        Some(file) if segment == walked.end.segment => Ok(Rc::clone(file)),
+        _ => {
+            let how = Open { write: true, ..Open::default() };
+            let path = log_path(&place.dir, segment);
+            Ok(Rc::new(shared.platform().disk().open(&path, how).await?))
+        }
+    }
 }
 
 /// One segment's part.
@@ -87,41 +106,33 @@ struct Window<B> {
 }
 
 impl<P: Platform> Part<'_, P> {
-    /// Rewrites the batches from `position` to `to` and cuts the file behind them. Answers how many
-    /// bytes they are.
-    async fn rewrite(
-        &mut self,
-        position: u64,
-        next_offset: u64,
-        to: u64,
-    ) -> Result<u64, OpenError> {
+    /// Rewrites the batches in `above`, and makes them durable and the file `len` bytes long.
+    async fn rewrite(&mut self, above: &Above, len: u64) -> Result<(), OpenError> {
         let expect = Expect {
             partition_id: Some(u64::from(self.partition_id)),
-            next_offset: Some(next_offset),
+            next_offset: Some(above.next_offset),
             after_timestamp: None,
             time_may_go_back: true,
         };
-        let mut walker = Walker::new(Rc::clone(&self.file), position, to, 0, expect, COPY_BYTES);
+        let (from, to) = (above.range.start, above.range.end);
+        let mut walker = Walker::new(Rc::clone(&self.file), from, to, 0, expect, COPY_BYTES);
+        self.window = Some(self.open(from).await?);
         loop {
-            let found = match walker.next().await {
-                Ok(Some(found)) => found,
+            match walker.next().await {
+                Ok(Some(found)) => self.push(&found.bytes.as_ref()[found.range]).await?,
                 Ok(None) => break,
                 Err(ReadFault::Io(error)) => return Err(error.into()),
                 Err(ReadFault::Damage(damage)) => return Err(changed(&self.path, damage).into()),
-            };
-            if self.window.is_none() {
-                self.window = Some(self.open(found.at).await?);
             }
-            self.push(&found.bytes.as_ref()[found.range]).await?;
         }
-        let end = walker.position();
-        if let Some(window) = self.window.take() {
+        if let Some(mut window) = self.window.take() {
+            self.close(&mut window).await?;
             self.write(window).await?;
-            // The length is in doubt as the bytes are: it is changed, so that a sync keeps it.
-            self.file.set_len(end + BLOCK as u64).await?;
-            self.file.set_len(end).await?;
         }
-        Ok(end - position)
+        // The length is in doubt as the bytes are: it is changed, so that a sync keeps it.
+        self.file.set_len(align_up(len) + BLOCK as u64).await?;
+        self.file.set_len(len).await?;
+        Ok(self.file.sync().await?)
     }
 
     /// A window from the block on that holds `position`, with what stands before it in that block.
@@ -130,32 +141,52 @@ impl<P: Platform> Part<'_, P> {
         let mut window = self.window_at(start).await?;
         window.filled = (position - start) as usize;
         if window.filled > 0 {
-            let before: BytesOf<P> = self.file.read_at(start, BLOCK).await?;
-            let again = self.file.read_at(start, BLOCK).await?;
-            // No checksum covers a part of a batch: two reads that agree must do.
-            let (before, again) = (before.as_ref(), again.as_ref());
-            let same = before.get(..window.filled).filter(|bytes| again.starts_with(bytes));
-            let Some(bytes) = same else { return Err(differs(&self.path, start).into()) };
-            window.buf.as_mut()[..window.filled].copy_from_slice(bytes);
+            let block = self.block(start).await?;
+            window.buf.as_mut()[..window.filled].copy_from_slice(&block[..window.filled]);
         }
         Ok(window)
     }
 
+    /// Fills the window's last block with what stands there behind the batches.
+    async fn close(&self, window: &mut Window<<P::Disk as Disk>::Buf>) -> Result<(), OpenError> {
+        let (full, filled) = (window.filled / BLOCK * BLOCK, window.filled % BLOCK);
+        if filled > 0 {
+            let block = self.block(window.start + full as u64).await?;
+            window.buf.as_mut()[window.filled..full + BLOCK].copy_from_slice(&block[filled..]);
+            window.filled = full + BLOCK;
+        }
+        Ok(())
+    }
+
+    /// One block, zeros behind the file's end. No checksum covers a part of a batch: two reads that
+    /// agree must do.
+    async fn block(&self, start: u64) -> Result<Vec<u8>, OpenError> {
+        let once: BytesOf<P> = self.file.read_at(start, BLOCK).await?;
+        let again = self.file.read_at(start, BLOCK).await?;
+        if once.as_ref() != again.as_ref() {
+            return Err(differs(&self.path, start).into());
+        }
+        let mut block = once.as_ref().to_vec();
+        block.resize(BLOCK, 0);
+        Ok(block)
+    }
+
     async fn window_at(&self, start: u64) -> Result<Window<<P::Disk as Disk>::Buf>, OpenError> {
-        let buf = self.shared.alloc_soon(COPY_BYTES, &self.path).await?;
+        let buf = self.shared.alloc_up_to(COPY_BYTES, &self.path).await?;
         Ok(Window { buf, start, filled: 0 })
     }
 
     async fn push(&mut self, mut bytes: &[u8]) -> Result<(), OpenError> {
         while !bytes.is_empty() {
             let window = self.window.as_mut().expect("a window is open while batches are copied");
-            let room = COPY_BYTES - window.filled;
+            let capacity = window.buf.as_ref().len();
+            let room = capacity - window.filled;
             let (now, later) = bytes.split_at(bytes.len().min(room));
             window.buf.as_mut()[window.filled..][..now.len()].copy_from_slice(now);
             window.filled += now.len();
             bytes = later;
-            if window.filled == COPY_BYTES {
-                let next = window.start + COPY_BYTES as u64;
+            if window.filled == capacity {
+                let next = window.start + capacity as u64;
                 if let Some(full) = self.window.take() {
                     self.write(full).await?;
                 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use corelog_format::{FileKind, Mark, parse_file_name};
 use corelog_io::{Disk, File, Open};
 
+use super::table::Place as Against;
 use crate::marker::{Found, LoadError, MANIFEST_FILE, Marker};
 use crate::segments::{index_path, log_path};
 use crate::{OpenError, Place};
@@ -13,30 +14,26 @@ use crate::{OpenError, Place};
 /// Directory beside the segments for what was cut or moved away.
 pub(crate) const QUARANTINE_DIR: &str = "quarantine";
 
-pub(crate) struct Survey {
-    pub(crate) marker: Option<Marker>,
-    pub(crate) manifest_damaged: bool,
+#[derive(Default)]
+pub(super) struct Survey {
+    pub(super) marker: Option<Marker>,
+    pub(super) manifest_damaged: bool,
     /// First offsets of the log files, ascending.
-    pub(crate) logs: Vec<u64>,
+    pub(super) logs: Vec<u64>,
     /// Log and index files of segments that were trimmed away: never served, to be removed.
-    pub(crate) leftovers: Vec<PathBuf>,
-    pub(crate) ignored: Vec<OsString>,
-    /// Some log file holds bytes.
-    has_bytes: bool,
+    pub(super) leftovers: Vec<PathBuf>,
+    pub(super) ignored: Vec<OsString>,
+    /// Nothing was ever stored here; an interrupted creation counts as nothing.
+    pub(super) is_new: bool,
 }
 
 impl Survey {
-    pub(crate) async fn take<D: Disk>(disk: &D, place: &Place) -> Result<Survey, OpenError> {
-        let mut survey = Survey {
-            marker: None,
-            manifest_damaged: false,
-            logs: Vec::new(),
-            leftovers: Vec::new(),
-            ignored: Vec::new(),
-            has_bytes: false,
-        };
+    /// Lists the directory and reads the manifest. How long it takes grows with the number of names
+    /// alone: of the segments at most one is opened, and that one only without a manifest.
+    pub(super) async fn take<D: Disk>(disk: &D, place: &Place) -> Result<Survey, OpenError> {
+        let mut survey = Survey::default();
         let names = match disk.list(&place.dir).await {
-            Err(error) if error.is_not_found() => return Ok(survey),
+            Err(error) if error.is_not_found() => return Ok(Survey { is_new: true, ..survey }),
             listed => listed?,
         };
         let mut indexes = Vec::new();
@@ -60,28 +57,10 @@ impl Survey {
         }
         survey.check_incarnation(place)?;
         survey.set_leftovers_apart(place, &indexes);
-        for first_offset in &survey.logs {
-            let file = disk.open(&log_path(&place.dir, *first_offset), Open::default()).await?;
-            survey.has_bytes = file.len().await? > 0;
-            file.close().await?;
-            if survey.has_bytes {
-                break;
-            }
-        }
+        survey.is_new = survey.marker.is_none()
+            && !survey.manifest_damaged
+            && survey.holds_nothing(disk, place).await?;
         Ok(survey)
-    }
-
-    /// What lies wholly below the first retained offset is what a trim did not come to remove.
-    fn set_leftovers_apart(&mut self, place: &Place, indexes: &[u64]) {
-        let start = self.first_offset();
-        let kept = self.logs.partition_point(|log| *log <= start).saturating_sub(1);
-        let kept = self.logs.get(kept).map_or(start, |log| start.min(*log));
-        let below = |offset: &u64| *offset < kept;
-        let indexes = indexes.iter().copied().filter(below);
-        self.leftovers = indexes.map(|index| index_path(&place.dir, index)).collect();
-        let logs = self.logs.iter().copied().filter(below);
-        self.leftovers.extend(logs.map(|log| log_path(&place.dir, log)));
-        self.logs.retain(|log| !below(log));
     }
 
     fn check_incarnation(&self, place: &Place) -> Result<(), OpenError> {
@@ -97,18 +76,49 @@ impl Survey {
         }
     }
 
-    /// Nothing was ever stored here; an interrupted creation counts as nothing. An empty file of
-    /// another name than offset 0 says that there was something.
-    pub(crate) fn is_new(&self) -> bool {
-        let bare = self.marker.is_none() && !self.manifest_damaged && !self.has_bytes;
-        bare && self.logs.iter().all(|first_offset| *first_offset == 0)
+    /// What lies wholly below the first retained offset is what a trim did not come to remove.
+    fn set_leftovers_apart(&mut self, place: &Place, indexes: &[u64]) {
+        let start = self.first_offset();
+        let kept = self.logs.partition_point(|log| *log <= start).saturating_sub(1);
+        let kept = self.logs.get(kept).map_or(start, |log| start.min(*log));
+        let below = |offset: &u64| *offset < kept;
+        let indexes = indexes.iter().copied().filter(below);
+        self.leftovers = indexes.map(|index| index_path(&place.dir, index)).collect();
+        let logs = self.logs.iter().copied().filter(below);
+        self.leftovers.extend(logs.map(|log| log_path(&place.dir, log)));
+        self.logs.retain(|log| !below(log));
     }
 
-    pub(crate) fn mark(&self) -> Option<Mark> {
+    /// No log, or only an empty one of offset 0. An empty one of another name says that there was
+    /// something.
+    async fn holds_nothing<D: Disk>(&self, disk: &D, place: &Place) -> Result<bool, OpenError> {
+        match self.logs[..] {
+            [] => Ok(true),
+            [0] => {
+                let file = disk.open(&log_path(&place.dir, 0), Open::default()).await?;
+                let len = file.len().await?;
+                file.close().await?;
+                Ok(len == 0)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    pub(super) fn mark(&self) -> Option<Mark> {
         self.marker.as_ref().map(Marker::mark)
     }
 
-    pub(crate) fn first_offset(&self) -> u64 {
+    pub(super) fn first_offset(&self) -> u64 {
         self.marker.as_ref().map_or(0, Marker::first_offset)
+    }
+
+    /// Where something stands that the mark calls synced, or not; without a mark, why there is none.
+    pub(super) fn against(&self, below_mark: bool) -> Against {
+        match (self.marker.is_some(), below_mark) {
+            (true, true) => Against::Below,
+            (true, false) => Against::Above,
+            (false, _) if self.manifest_damaged => Against::ManifestLost,
+            (false, _) => Against::NoManifest,
+        }
     }
 }

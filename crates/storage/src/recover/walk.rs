@@ -1,13 +1,15 @@
 //! Walks the log's end: from the last index entry at or below the mark, across segments.
 
+use std::ops::Range;
 use std::rc::Rc;
 
-use corelog_format::{Expect, IndexEntry, Mark};
+use corelog_format::{Expect, FormatError, FormatErrorKind, IndexEntry, Mark};
 use corelog_io::{Disk, File, Open};
 
-use super::resync::Reached;
-use super::verdict::{Facts, Stop, Verdict, decide};
-use super::{OpenDamage, OpenReport, Survey, resync};
+use super::resync::{self, Later, Reached, Search, Searched};
+use super::survey::Survey;
+use super::table::{Behind, Facts, Row, Stop, Verdict, decide};
+use super::{OpenDamage, OpenReport};
 use crate::index::{self, SparseIndex};
 use crate::read::{Damage, ReadFault, Walker};
 use crate::segments::{index_path, log_path};
@@ -26,9 +28,59 @@ pub(super) struct Walked<F> {
     pub(super) index: SparseIndex,
     /// That segment's file, locked; `None` where it is missing.
     pub(super) file: Option<Rc<F>>,
-    pub(super) verdict: Verdict,
-    /// Segments that stay, ascending.
-    pub(super) segments: Vec<u64>,
+    /// The row that applies.
+    pub(super) row: &'static Row,
+    /// Segments up to the one of `end`, ascending; without it where it is missing.
+    pub(super) kept: Vec<u64>,
+    /// What was walked above the mark, file by file: no sync is known to have covered it.
+    pub(super) above: Vec<Above>,
+    /// What stands behind `end` in its file.
+    pub(super) rest: Searched,
+    /// Files behind that do not continue the log, ascending.
+    pub(super) behind: Vec<Later>,
+    /// How far anything that verifies reaches, the mark included.
+    pub(super) highest: Reached,
+}
+
+/// Batches of one segment that stand above the mark.
+#[derive(Debug, Clone)]
+pub(super) struct Above {
+    pub(super) segment: u64,
+    /// Offset of the first one.
+    pub(super) next_offset: u64,
+    /// Where they stand in the file; empty where there are none.
+    pub(super) range: Range<u64>,
+}
+
+/// How the walk over a file ended.
+#[derive(Debug, Clone, Copy)]
+struct Halt {
+    stop: Stop,
+    below_mark: bool,
+    /// What is wrong; `None` at the end and where bytes could not be read.
+    why: Option<FormatError>,
+}
+
+impl Halt {
+    fn end() -> Self {
+        Halt { stop: Stop::End, below_mark: false, why: None }
+    }
+
+    /// What the scan says about a place with `left` bytes of file.
+    fn damage(below_mark: bool, why: FormatError, left: u64) -> Self {
+        let stop = match why.kind {
+            // The file, or what is not zero in it, ends below the mark.
+            FormatErrorKind::Truncated { have: 0, .. }
+                if below_mark && why.field == "batch_header" =>
+            {
+                Stop::End
+            }
+            // Lengths inside of a batch may be wrong in the same way: then the file has more.
+            FormatErrorKind::Truncated { have, .. } if have == left => Stop::Incomplete,
+            _ => Stop::Damage,
+        };
+        Halt { stop, below_mark, why: Some(why) }
+    }
 }
 
 /// One segment's part of the walk.
@@ -36,7 +88,17 @@ struct Part<F> {
     file: Rc<F>,
     index: SparseIndex,
     end: Mark,
-    stop: Stop,
+    halt: Halt,
+}
+
+/// The walk's way through the files.
+struct Way<F> {
+    end: Mark,
+    last: Option<Part<F>>,
+    halt: Halt,
+    kept: Vec<u64>,
+    above: Vec<Above>,
+    behind: Vec<Later>,
 }
 
 pub(super) async fn walk<D: Disk>(
@@ -44,64 +106,66 @@ pub(super) async fn walk<D: Disk>(
     place: &Place,
     config: &LogConfig,
     survey: &Survey,
-    now_us: u64,
     report: &mut OpenReport,
 ) -> Result<Walked<D::File>, OpenError> {
-    let logs = &survey.logs;
-    let origin = origin(survey);
-    let first = logs.partition_point(|segment| *segment < origin.segment);
-    let mut end = origin;
-    let mut last: Option<Part<D::File>> = None;
-    let mut stop = missing(survey, origin, report);
-    let mut place_of_stop = first;
-    for (at, segment) in logs.iter().enumerate().skip(first) {
-        if stop != Stop::End {
-            break;
-        }
-        if at > first && *segment != end.next_offset {
-            let below_mark = survey.mark().is_some_and(|mark| mark.next_offset > end.next_offset);
-            stop = Stop::Gap { below_mark };
-            break;
-        }
-        let part = one(disk, place, config, survey, *segment, end, report).await?;
-        (end, stop, place_of_stop) = (part.end, part.stop, at + 1);
-        last = Some(part);
+    let way = files(disk, place, config, survey, report).await?;
+    let mut rest = Searched::default();
+    if let (Some(part), true) = (&way.last, way.halt.stop != Stop::End || way.halt.below_mark) {
+        let range = way.end.position..part.file.len().await?;
+        let (file, partition_id) = (Rc::clone(&part.file), place.partition_id);
+        let search = Search { file, partition_id, next_offset: way.end.next_offset, range };
+        rest = search.run(1, &mut report.bytes_read).await?;
     }
-    let kept = match stop {
-        Stop::End => logs.len(),
-        _ => place_of_stop.min(logs.len()),
-    };
-    let behind = logs[kept..].to_vec();
-    let highest = match stop {
-        Stop::End => Reached::at(end),
-        _ => {
-            let from = last.as_ref().map(|part| (part.end, Rc::clone(&part.file)));
-            resync::highest(disk, place, survey, from, &behind, report).await?
-        }
-    };
-    let has_mark = survey.marker.is_some();
-    let followed = highest.next_offset > end.next_offset;
-    let verdict = decide(Facts { stop, has_mark, behind, followed, highest: highest.next_offset });
-    note(&verdict, stop, end, report);
-    if matches!(verdict, Verdict::NewSegment { .. }) {
-        // What stays behind the damage is older than what will be appended. A time above the clock
-        // is none of ours: a payload that looks like a batch must not hold up the stamps.
-        let known = survey.mark().map_or(0, |mark| mark.last_timestamp);
-        let seen = highest.last_timestamp.min(now_us);
-        end.last_timestamp = end.last_timestamp.max(known).max(seen);
-    }
-    let mut segments = match verdict {
-        Verdict::NewSegment { .. } => logs.clone(),
-        Verdict::Whole | Verdict::Cut { .. } => logs[..kept].to_vec(),
-    };
-    let (index, file) = match last {
+    let highest = highest(survey, &way, rest);
+    let row = decide(facts(survey, &way, rest));
+    note(row, &way, rest, report);
+    let (index, file) = match way.last {
         Some(part) => (part.index, Some(part.file)),
         None => (SparseIndex::default(), None),
     };
-    if file.is_none() {
-        segments.retain(|segment| *segment != end.segment);
+    let Way { end, kept, above, behind, .. } = way;
+    Ok(Walked { end, index, file, row, kept, above, rest, behind, highest })
+}
+
+/// Walks file by file, as long as each continues the one before. A blank file that does not was
+/// made ahead of need: it is stepped over.
+async fn files<D: Disk>(
+    disk: &D,
+    place: &Place,
+    config: &LogConfig,
+    survey: &Survey,
+    report: &mut OpenReport,
+) -> Result<Way<D::File>, OpenError> {
+    let logs = &survey.logs;
+    let origin = origin(survey);
+    let first = logs.partition_point(|segment| *segment < origin.segment);
+    let (kept, above, behind) = (logs[..first].to_vec(), Vec::new(), Vec::new());
+    let mut way = Way { end: origin, last: None, halt: Halt::end(), kept, above, behind };
+    if logs.get(first) != Some(&origin.segment) {
+        // An empty segment that the mark points to holds nothing that was synced.
+        way.halt = Halt { stop: Stop::Missing, below_mark: origin.position > 0, why: None };
     }
-    Ok(Walked { end, index, file, verdict, segments })
+    for segment in &logs[first..] {
+        let goes_on = way.halt.stop == Stop::End && !way.halt.below_mark;
+        let continues = way.last.is_none() || *segment == way.end.next_offset;
+        if !(goes_on && continues && way.behind.iter().all(Later::is_blank)) {
+            way.behind.push(resync::later(disk, place, *segment, &mut report.bytes_read).await?);
+            continue;
+        }
+        let part = one(disk, place, config, survey, *segment, way.end, report).await?;
+        (way.end, way.halt) = (part.end, part.halt);
+        way.kept.push(*segment);
+        if let Some(mark) = survey.mark() {
+            let (from, next_offset) = match mark.segment == *segment {
+                true => (mark.position, mark.next_offset),
+                false => (0, *segment),
+            };
+            let range = from..way.end.position.max(from);
+            way.above.push(Above { segment: *segment, next_offset, range });
+        }
+        way.last = Some(part);
+    }
+    Ok(way)
 }
 
 /// Where the walk begins: at the mark; without one, at the start of the last segment that may hold
@@ -117,34 +181,50 @@ fn origin(survey: &Survey) -> Mark {
     })
 }
 
-/// The file that the mark stands in is not there.
-fn missing(survey: &Survey, origin: Mark, report: &mut OpenReport) -> Stop {
-    if survey.logs.contains(&origin.segment) {
-        return Stop::End;
-    }
-    // An empty segment that the mark points to holds nothing that could be missing.
-    if origin.next_offset > survey.first_offset() {
-        report.damage.push(OpenDamage::MissingSegment { offset: origin.segment });
-    }
-    Stop::Gap { below_mark: true }
+/// How far the log may reach: the mark, what was walked, what verifies behind it, the names behind.
+fn highest<F>(survey: &Survey, way: &Way<F>, rest: Searched) -> Reached {
+    let known = survey.mark().map_or_else(Reached::default, Reached::at);
+    let walked = Reached::at(way.end).and(rest.reached.unwrap_or_default());
+    way.behind.iter().fold(known.and(walked), |reached, later| reached.and(later.reached()))
 }
 
-fn note(verdict: &Verdict, stop: Stop, end: Mark, report: &mut OpenReport) {
-    if !matches!(verdict, Verdict::NewSegment { .. }) {
+fn facts<F>(survey: &Survey, way: &Way<F>, rest: Searched) -> Facts {
+    let later = |is: fn(&Later) -> bool| way.behind.iter().any(is);
+    let stop = if rest.unreadable.is_some() || later(|l| l.searched.unreadable.is_some()) {
+        Stop::Unreadable
+    } else {
+        way.halt.stop
+    };
+    let behind = if rest.reached.is_some() || later(|l| !l.is_blank()) {
+        Behind::Bytes
+    } else if way.behind.is_empty() {
+        Behind::Nothing
+    } else {
+        Behind::Blank
+    };
+    Facts { stop, place: survey.against(way.halt.below_mark), behind }
+}
+
+/// Names what is left in place although it is no part of a whole log.
+fn note<F>(row: &'static Row, way: &Way<F>, rest: Searched, report: &mut OpenReport) {
+    (report.row, report.why) = (row.name, row.why);
+    if row.verdict != Verdict::NewSegment {
         return;
     }
-    match stop {
-        Stop::Damage { why, .. } => {
-            let (segment, position) = (end.segment, end.position);
-            report.damage.push(OpenDamage::Corrupt { segment, position, why });
-        }
-        Stop::Gap { .. } => {
-            let is_named = |d: &OpenDamage| matches!(d, OpenDamage::MissingSegment { .. });
-            if !report.damage.iter().any(is_named) {
-                report.damage.push(OpenDamage::MissingSegment { offset: end.next_offset });
-            }
-        }
-        Stop::End => {}
+    let Mark { segment, position, next_offset, .. } = way.end;
+    let unreadable = |segment, position| OpenDamage::Unreadable { segment, position };
+    report.damage.push(match (way.halt.stop, way.halt.why) {
+        (Stop::Missing, _) => OpenDamage::MissingSegment { offset: segment },
+        (Stop::Unreadable, _) => unreadable(segment, position),
+        (_, Some(why)) => OpenDamage::Corrupt { segment, position, why },
+        (_, None) => OpenDamage::MissingSegment { offset: next_offset },
+    });
+    if way.halt.stop != Stop::Unreadable {
+        report.damage.extend(rest.unreadable.map(|position| unreadable(segment, position)));
+    }
+    for later in &way.behind {
+        let at = later.searched.unreadable;
+        report.damage.extend(at.map(|position| unreadable(later.segment, position)));
     }
 }
 
@@ -168,23 +248,25 @@ async fn one<D: Disk>(
     // Without a mark the whole of the last entry's neighbourhood is the anchor.
     let trusted = if survey.marker.is_some() { durable_to } else { len };
     index.cut(trusted.saturating_add(1));
+    let mut lies = 1;
     loop {
         let anchor = index.at_position(trusted).filter(|entry| entry.position > 0);
         let from = start(segment, before, anchor, mark);
         let expect = expect(place, survey, from);
         let (start, read) = (from.position, READ_BYTES);
         let mut walker = Walker::new(Rc::clone(&file), start, len, durable_to, expect, read);
-        let walked = batches(&mut walker, config, mark, from, &mut index, report).await;
+        let walked = batches(&mut walker, len, config, mark, from, &mut index, report).await;
         report.bytes_read += walker.bytes_read;
-        let (end, stop) = walked?;
-        let met_nothing = end.position == from.position;
-        if let (Some(entry), true) = (anchor, met_nothing) {
+        let (end, halt) = walked?;
+        if anchor.is_some() && end.position == from.position {
             // Nothing there has verified, so the entry must not be believed: it lies, its batch is
-            // damaged, or was never written. An earlier place tells which.
-            index.cut(entry.position);
+            // damaged, or was never written. An earlier place tells which. Each time twice as many
+            // are given up: an index that lies all over costs a few reads.
+            index.forget_last(lies);
+            lies *= 2;
             continue;
         }
-        return Ok(Part { file, index, end, stop });
+        return Ok(Part { file, index, end, halt });
     }
 }
 
@@ -224,31 +306,36 @@ fn expect(place: &Place, survey: &Survey, from: Mark) -> Expect {
 /// Walks to the end or to what does not continue the log.
 async fn batches<F: File>(
     walker: &mut Walker<F>,
+    len: u64,
     config: &LogConfig,
     mark: Option<Mark>,
     from: Mark,
     index: &mut SparseIndex,
     report: &mut OpenReport,
-) -> Result<(Mark, Stop), OpenError> {
+) -> Result<(Mark, Halt), OpenError> {
     let mut end = from;
     loop {
         let found = match walker.next().await {
             Ok(Some(found)) => found,
-            Ok(None) => return Ok((end, Stop::End)),
+            Ok(None) => return Ok((end, Halt::end())),
+            Err(ReadFault::Io(error)) if error.is_unreadable() => {
+                let below_mark = mark.is_some_and(|mark| end.position < mark.position);
+                return Ok((end, Halt { stop: Stop::Unreadable, below_mark, why: None }));
+            }
             Err(ReadFault::Io(error)) => return Err(error.into()),
             Err(ReadFault::Damage(Damage { why, below_mark, .. })) => {
-                return Ok((end, Stop::Damage { below_mark, why }));
+                return Ok((end, Halt::damage(below_mark, why, len - end.position)));
             }
         };
         let header = found.header;
         if let Some(mark) = mark {
             if found.at >= mark.position && found.findings.time_went_back {
                 let why = time_went_back(found.at, end.last_timestamp, header.base_timestamp);
-                return Ok((end, Stop::Damage { below_mark: false, why }));
+                return Ok((end, Halt::damage(false, why, len - end.position)));
             }
             if found.at < mark.position && walker.position() > mark.position {
                 let why = off_the_mark(found.at, mark.position);
-                return Ok((end, Stop::Damage { below_mark: true, why }));
+                return Ok((end, Halt::damage(true, why, len - end.position)));
             }
         }
         let above = mark.is_none_or(|mark| found.at >= mark.position);
@@ -268,13 +355,11 @@ async fn batches<F: File>(
     }
 }
 
-fn time_went_back(at: u64, before: u64, found: u64) -> corelog_format::FormatError {
-    let kind =
-        corelog_format::FormatErrorKind::Mismatch { expected: before.saturating_add(1), found };
-    corelog_format::FormatError::new(at, "base_timestamp", kind)
+fn time_went_back(at: u64, before: u64, found: u64) -> FormatError {
+    let kind = FormatErrorKind::Mismatch { expected: before.saturating_add(1), found };
+    FormatError::new(at, "base_timestamp", kind)
 }
 
-fn off_the_mark(at: u64, mark: u64) -> corelog_format::FormatError {
-    let kind = corelog_format::FormatErrorKind::Mismatch { expected: mark, found: at };
-    corelog_format::FormatError::new(at, "batch_length", kind)
+fn off_the_mark(at: u64, mark: u64) -> FormatError {
+    FormatError::new(at, "batch_length", FormatErrorKind::Mismatch { expected: mark, found: at })
 }

@@ -1,6 +1,8 @@
 //! A partition on the simulated disk, and a model of what it must hold.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
+pub mod situations;
+
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
