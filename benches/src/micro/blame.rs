@@ -1,116 +1,105 @@
-//! Whose code made an allocation: the innermost frame that is neither the standard library's nor
-//! the allocator's.
+//! Whose code made an allocation: the innermost frame whose file is neither the standard library's
+//! nor the benchmark's.
+//!
+//! By file and not by name: optimised code has names without paths for what was inlined.
 
 use std::backtrace::Backtrace;
 
 /// An allocation's author.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Blamed {
-    /// The crate, as the compiler writes it: `corelog_storage`, `glommio`.
+    /// The package: `corelog-storage`, `glommio`.
     pub owner: String,
-    /// The innermost function of that crate and, where it is not the engine's, of the engine.
-    pub path: String,
+    /// The line that allocated and, where it is not the engine's, the engine's line that it worked
+    /// for.
+    pub place: String,
 }
 
 impl Blamed {
-    /// True for the crates of the engine.
+    /// True for the packages of the engine.
     pub fn is_ours(&self) -> bool {
-        is_ours(&self.owner)
+        self.owner.starts_with("corelog-")
     }
 }
 
-/// The author of the allocation with this backtrace; None where no frame has a name.
+/// The author of the allocation with this backtrace; None where no line is known.
 pub fn blame(trace: &Backtrace) -> Option<Blamed> {
     blame_in(&trace.to_string())
 }
 
-/// The same, from a backtrace's text: `  12: function`, then perhaps `at file:line:column`.
+/// The same, from a backtrace's text: each frame has a line `at FILE:LINE:COLUMN`.
 fn blame_in(text: &str) -> Option<Blamed> {
-    let frames = text.lines().filter_map(|line| {
-        let (number, function) = line.trim().split_once(": ")?;
-        number.parse::<u32>().ok()?;
-        Some(function)
+    let places = text.lines().filter_map(|line| line.trim().strip_prefix("at "));
+    let mut owned = places.filter_map(|place| {
+        let (owner, path) = owner(place)?;
+        let (path, _column) = path.rsplit_once(':')?;
+        Some(Blamed { owner, place: path.to_owned() })
     });
-    let mut named = frames.filter_map(|function| {
-        let owner = crate_of(function);
-        let is_plumbing = owner.is_empty() || PLUMBING.contains(&owner);
-        (!is_plumbing).then_some((owner, function))
-    });
-    let (owner, function) = named.next()?;
-    let owner = owner.to_owned();
-    let mut path = short(function);
-    if !is_ours(&owner)
-        && let Some((_, below)) = named.find(|(owner, _)| is_ours(owner))
+    let mut blamed = owned.next()?;
+    if !blamed.is_ours()
+        && let Some(below) = owned.find(Blamed::is_ours)
     {
-        path = format!("{path}, for {}", short(below));
+        blamed.place += &format!(" for {} {}", below.owner, below.place);
     }
-    Some(Blamed { owner, path })
+    Some(blamed)
 }
 
-/// Crates through which everybody allocates.
-const PLUMBING: &[&str] =
-    &["alloc", "core", "std", "corelog_bench", "hashbrown", "__rustc", "backtrace"];
-
-fn is_ours(owner: &str) -> bool {
-    owner == "corelog" || owner.starts_with("corelog_") && owner != "corelog_bench"
-}
-
-/// The first word of a path, behind `<`, `&` and the like: a method belongs to its type's crate.
-fn crate_of(function: &str) -> &str {
-    let path = function.trim_start_matches(|c: char| !(c.is_alphanumeric() || c == '_'));
-    let end = path.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(path.len());
-    let (word, rest) = path.split_at(end);
-    // A name of C, or an address, has no crate.
-    if rest.starts_with("::") { word } else { "" }
-}
-
-/// Without type parameters and hashes: `corelog_storage::tail::Tail::push`.
-fn short(function: &str) -> String {
-    let mut depth = 0;
-    let mut short = String::new();
-    let trimmed = function.strip_prefix('<').map_or(function, |rest| rest);
-    for c in trimmed.chars() {
-        match c {
-            '<' => depth += 1,
-            '>' => depth = (depth - 1).max(0),
-            _ if depth == 0 => short.push(c),
-            _ => {}
-        }
+/// The package of a file, and its path in there. None for the standard library, the benchmark and C.
+fn owner(path: &str) -> Option<(String, &str)> {
+    if path.starts_with("/rustc/") || path.contains("/rustlib/") {
+        return None;
     }
-    short.replace("::::", "::").replace("::{{closure}}", "")
+    let (before, inside) = path.split_once("/src/")?;
+    // Registries have a folder `src` of their own above the packages.
+    let (before, inside) = match inside.split_once("/src/") {
+        Some((package, inside)) => (package, inside),
+        None => (before, inside),
+    };
+    let folder = before.rsplit('/').next()?;
+    if before.rsplit('/').nth(1) == Some("crates") {
+        return Some((format!("corelog-{folder}"), inside));
+    }
+    // `glommio-0.9.0`; without a version it is a folder of ours that is no crate of the engine.
+    let (name, version) = folder.rsplit_once('-')?;
+    version.starts_with(|c: char| c.is_ascii_digit()).then(|| (name.to_owned(), inside))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TEXT: &str = "   0: std::backtrace::Backtrace::force_capture
-             at /rustc/library/std/src/backtrace.rs:331:18
-   1: <corelog_bench::micro::allocator::BenchAlloc as core::alloc::global::GlobalAlloc>::alloc
-   2: __rust_alloc
-   3: alloc::alloc::alloc
-   4: <glommio::task::raw::RawTask<F, R, S>>::allocate
-   5: corelog::runtime::spawn::RealSpawn::spawn::<corelog_storage::partition::Inner<P, A>>
-   6: corelog_storage::partition::Inner<P,A>::run::{{closure}}
-   7: main";
+    const TEXT: &str = "   0: count
+             at ./src/micro/allocator.rs:63:21
+   1: alloc_impl
+             at /rustc/59807616/library/alloc/src/alloc.rs:312:9
+   2: allocate<glommio::task::Task>
+             at /root/.cargo/registry/src/index-1949cf8c/glommio-0.9.0/src/task/raw.rs:100:5
+   3: spawn
+             at /home/me/corelog/crates/engine/src/runtime/spawn.rs:88:9
+   4: run
+             at /home/me/corelog/crates/storage/src/partition.rs:300:13
+   5: clone3
+             at ./misc/../sysdeps/unix/sysv/linux/x86_64/clone3.S:81:0";
 
     #[test]
-    fn the_innermost_frame_that_is_no_plumbing_is_the_author() {
+    fn the_innermost_line_that_is_no_plumbing_is_the_author() {
         let blamed = blame_in(TEXT).unwrap();
         assert_eq!(blamed.owner, "glommio");
+        assert_eq!(blamed.place, "task/raw.rs:100 for corelog-engine runtime/spawn.rs:88");
         assert!(!blamed.is_ours());
-        assert!(blamed.path.contains("RawTask") && blamed.path.contains("corelog::runtime"));
-        let ours = TEXT.replace("<glommio::task::raw::RawTask<F, R, S>>::allocate", "malloc");
-        let ours = blame_in(&ours).unwrap();
-        assert_eq!((ours.owner.as_str(), ours.is_ours()), ("corelog", true));
+        let ours = blame_in(&TEXT.replace("glommio-0.9.0", "misc")).unwrap();
+        assert_eq!((ours.owner.as_str(), ours.is_ours()), ("corelog-engine", true));
+        assert_eq!(ours.place, "runtime/spawn.rs:88");
         assert_eq!(blame_in("   0: malloc\n   1: main\n"), None);
     }
 
     #[test]
-    fn crates_are_found_behind_brackets() {
-        assert_eq!(crate_of("<&mut bytes::Bytes as core::fmt::Debug>::fmt"), "mut");
-        assert_eq!(crate_of("<bytes::Bytes>::new"), "bytes");
-        assert_eq!(crate_of("malloc"), "");
-        assert_eq!(crate_of("corelog_io::aligned::new"), "corelog_io");
+    fn packages_are_found_wherever_they_lie() {
+        let name = |path| owner(path).map(|(name, _)| name);
+        assert_eq!(name("./crates/shard/src/shard.rs:1:1").as_deref(), Some("corelog-shard"));
+        assert_eq!(name("/x/vendor/bytes-1.12.0/src/bytes.rs:1:1").as_deref(), Some("bytes"));
+        assert_eq!(name("/home/me/corelog/benches/src/rng.rs:1:1"), None);
+        assert_eq!(name("/home/me/corelog/benches/micro/append.rs:1:1"), None);
+        assert_eq!(name("./nptl/pthread_create.c:442:8"), None);
     }
 }

@@ -62,11 +62,10 @@ mod tests {
         while of_thread() < slept + Duration::from_millis(20) {}
         assert!(slept - before < Duration::from_millis(20));
         let begin = Begun { wall: Instant::now(), process: Duration::ZERO, shard: before };
-        let wall = begin.wall + Duration::from_millis(100);
         let end = Begun {
-            wall,
-            process: Duration::from_millis(150),
-            shard: before + Duration::from_millis(25),
+            wall: begin.wall + Duration::from_secs(1),
+            process: Duration::from_millis(1500),
+            shard: before + Duration::from_millis(250),
         };
         assert_eq!(begin.until(&end), Cpu { shard: 0.25, process: 1.5 });
     }

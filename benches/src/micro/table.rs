@@ -29,6 +29,8 @@ pub enum Ratio {
     Percent,
     /// So many times it.
     Times,
+    /// Not at all: it only stands there.
+    None,
 }
 
 /// One round of a row.
@@ -152,6 +154,9 @@ impl Row {
 
     /// Engine over what stands beside it, a round each.
     fn ratios(&self) -> Vec<f64> {
+        if self.ratio == Ratio::None {
+            return Vec::new();
+        }
         self.each(|sample| Some(sample.engine / sample.beside?))
     }
 
@@ -194,11 +199,11 @@ impl Row {
         let Some(middle) = median(&ratios) else { return String::new() };
         let told = |ratio: f64| match self.ratio {
             Ratio::Percent => format!("{:.0}", ratio * 100.0),
-            Ratio::Times => format!("{ratio:.2}"),
+            _ => format!("{ratio:.2}"),
         };
         let sign = match self.ratio {
             Ratio::Percent => "%",
-            Ratio::Times => "x",
+            _ => "x",
         };
         match median_interval(&ratios) {
             None => format!("{} {sign}", told(middle)),
