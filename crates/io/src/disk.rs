@@ -81,7 +81,9 @@ pub trait Disk: Clone + 'static {
     /// Creates one directory; fine if it exists.
     fn create_dir(&self, dir: &Path) -> impl Future<Output = Result<(), IoError>>;
 
-    /// Makes the entries of `dir` durable (creations, removals, renames before the call).
+    /// Makes the entries of `dir` durable (creations, removals, renames before the call). After an
+    /// error of `IoOp::Open` (no descriptor was left, for instance) nothing was attempted; after any
+    /// other nothing may be assumed about any of them, even if a later call succeeds.
     fn sync_dir(&self, dir: &Path) -> impl Future<Output = Result<(), IoError>>;
 
     /// Renames a file or directory, replacing a file at `to`. Atomic; durable after syncing both

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use corelog_format::Mark;
-use corelog_io::{Clock, Disk, File, IoError, Open, Platform, Spawn};
+use corelog_io::{Clock, Disk, File, IoError, Open, Platform};
 
 use crate::Answer;
 use crate::index::{IndexWrite, SparseIndex};
@@ -52,12 +52,12 @@ impl Marks {
     }
 
     /// Takes the marker, waiting for whoever has it; `None` after the end.
-    pub(crate) async fn take(&self) -> Option<Marker> {
+    pub(crate) async fn take(&self) -> Option<Taken<'_>> {
         loop {
             let back = self.back.wait();
             let held = self.marker.replace(Held::Out);
             match held {
-                Held::Here(marker) => return Some(marker),
+                Held::Here(marker) => return Some(Taken { marks: self, marker: Some(marker) }),
                 Held::Out => back.await,
                 Held::Ended => {
                     self.marker.replace(Held::Ended);
@@ -65,12 +65,6 @@ impl Marks {
                 }
             }
         }
-    }
-
-    pub(crate) fn put(&self, marker: Marker) {
-        self.stored.set(marker.mark());
-        self.marker.replace(Held::Here(marker));
-        self.back.raise();
     }
 
     /// Whether a task is about to store the mark, at once or in its time: one of each is enough.
@@ -81,6 +75,29 @@ impl Marks {
     fn end(&self) {
         self.marker.replace(Held::Ended);
         self.back.raise();
+    }
+}
+
+/// The marker while someone has it. It goes back when this is dropped, by a panic as well: a close
+/// waits for it.
+pub(crate) struct Taken<'a> {
+    marks: &'a Marks,
+    marker: Option<Marker>,
+}
+
+impl Taken<'_> {
+    pub(crate) fn marker(&mut self) -> &mut Marker {
+        self.marker.as_mut().expect("only the drop takes it")
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if let Some(marker) = self.marker.take() {
+            self.marks.stored.set(marker.mark());
+            self.marks.marker.replace(Held::Here(marker));
+            self.marks.back.raise();
+        }
     }
 }
 
@@ -97,16 +114,15 @@ pub(crate) fn durable_moved<P: Platform, A: Answer>(inner: &Rc<Inner<P, A>>) {
     }
     let wait = if now { Duration::ZERO } else { LAG_TIME_MAX };
     let sleep = inner.shared.platform().clock().sleep(wait);
-    let inner = Rc::clone(inner);
-    let spawn = inner.shared.platform().spawn().clone();
-    spawn.spawn(async move {
+    let this = Rc::clone(inner);
+    inner.spawn(async move {
         sleep.await;
-        let marker = inner.marks.take().await;
-        inner.marks.awaited(now).set(false);
-        let durable = inner.appender.borrow().durable();
-        if let Some(marker) = marker {
+        let taken = this.marks.take().await;
+        this.marks.awaited(now).set(false);
+        let durable = this.appender.borrow().durable();
+        if let Some(taken) = taken {
             // The mark lags until the next sync tries again: that is always allowed.
-            let _ = store(&inner, marker, durable, false).await;
+            let _ = store(&this, taken, durable, false).await;
         }
     });
 }
@@ -117,7 +133,7 @@ pub(crate) async fn rolled<P: Platform, A: Answer>(
     sealed: u64,
     index: &SparseIndex,
 ) {
-    let Some(marker) = inner.marks.take().await else { return };
+    let Some(taken) = inner.marks.take().await else { return };
     // It may have been trimmed away meanwhile: an index without its log would stay for good.
     let is_kept = inner.segments.borrow().first() <= sealed;
     if is_kept && let Some(write) = index.save(|len| inner.shared.alloc(len)) {
@@ -126,7 +142,7 @@ pub(crate) async fn rolled<P: Platform, A: Answer>(
     }
     let mark = inner.appender.borrow().durable();
     // The mark lags until the next sync tries again: that is always allowed.
-    let _ = store(inner, marker, mark, false).await;
+    let _ = store(inner, taken, mark, false).await;
 }
 
 /// The partition closes: stores index and mark at `end`, and nothing after. Without one, after a
@@ -136,12 +152,12 @@ pub(crate) async fn close<P: Platform, A: Answer>(
     inner: &Rc<Inner<P, A>>,
     end: Option<Mark>,
 ) -> Result<(), IoError> {
-    let Some(marker) = inner.marks.take().await else { return Ok(()) };
+    let Some(taken) = inner.marks.take().await else { return Ok(()) };
     let result = match end {
-        Some(end) => store(inner, marker, end, true).await,
+        Some(end) => store(inner, taken, end, true).await,
         None => {
             let durable = inner.appender.borrow().durable();
-            let _ = store(inner, marker, durable, false).await;
+            let _ = store(inner, taken, durable, false).await;
             Ok(())
         }
     };
@@ -152,18 +168,18 @@ pub(crate) async fn close<P: Platform, A: Answer>(
 /// Stores the mark, and the active index beside it. Marks never go back: an older one is skipped.
 async fn store<P: Platform, A: Answer>(
     inner: &Rc<Inner<P, A>>,
-    mut marker: Marker,
+    mut taken: Taken<'_>,
     mark: Mark,
     durable: bool,
 ) -> Result<(), IoError> {
     // The index is a hint: if it cannot be stored now, it is stored or rebuilt later.
     let _ = save_index(inner, durable).await;
+    let marker = taken.marker();
     let before = marker.mark();
     let ahead = (mark.next_offset, mark.segment, mark.position)
         > (before.next_offset, before.segment, before.position);
     let result = if ahead { marker.store(&inner.shared, mark).await } else { Ok(()) };
     inner.marks.failed.set(result.is_err());
-    inner.marks.put(marker);
     result
 }
 

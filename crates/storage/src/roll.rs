@@ -11,7 +11,7 @@ use std::io;
 use std::rc::Rc;
 
 use corelog_format::Mark;
-use corelog_io::{Disk, File, IoError, Open, Platform};
+use corelog_io::{Disk, File, IoError, IoOp, Open, Platform};
 
 use crate::index::SparseIndex;
 use crate::partition::{Counters, FileOf, Inner};
@@ -113,7 +113,10 @@ pub(crate) async fn create<D: Disk>(
         opened => opened.map_err(Create::NotNow)?,
     };
     file.sync().await.map_err(Create::Fault)?;
-    disk.sync_dir(dir).await.map_err(Create::Fault)?;
+    disk.sync_dir(dir).await.map_err(|error| match error.op {
+        IoOp::Open => Create::NotNow(error),
+        _ => Create::Fault(error),
+    })?;
     Ok(file)
 }
 

@@ -17,7 +17,7 @@
 use std::future::Future;
 use std::rc::Rc;
 
-use corelog_io::{Disk, IoError, Platform};
+use corelog_io::{Disk, IoError, IoOp, Platform};
 
 use crate::marker::Marker;
 use crate::partition::{Inner, Partition};
@@ -58,10 +58,10 @@ async fn trim<P: Platform, A: Answer>(
     inner: &Rc<Inner<P, A>>,
     up_to: u64,
 ) -> Result<Trimmed, TrimError> {
-    let Some(mut marker) = inner.marks.take().await else { return Err(TrimError::Closed) };
-    let result = trim_with(inner, &mut marker, up_to).await;
-    inner.marks.put(marker);
-    result
+    match inner.marks.take().await {
+        Some(mut taken) => trim_with(inner, taken.marker(), up_to).await,
+        None => Err(TrimError::Closed),
+    }
 }
 
 async fn trim_with<P: Platform, A: Answer>(
@@ -89,9 +89,11 @@ async fn trim_with<P: Platform, A: Answer>(
     inner.life.trim(first);
     let removed = remove(inner, &dropped).await;
     if let Err(error) = inner.shared.platform().disk().sync_dir(&inner.place.dir).await {
-        // Other names in the directory may be lost with these: a new segment's, too.
-        inner.poison(error.duplicate());
-        inner.pump();
+        if error.op != IoOp::Open {
+            // Other names in the directory may be lost with these: a new segment's, too.
+            inner.poison(error.duplicate());
+            inner.pump();
+        }
         return Err(TrimError::Remove { start: first, error });
     }
     match removed {

@@ -44,6 +44,13 @@ impl<S> Writes<S> {
         self.queue.is_empty()
     }
 
+    /// True where as much waits behind writes in flight as may: further bytes wait outside of the
+    /// shard's buffers. A write that never comes back would get hold of all of them otherwise, and
+    /// the shard's other partitions would find none.
+    pub(crate) fn is_backed_up(&self) -> bool {
+        self.queue.len() >= 2 * self.limit
+    }
+
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }

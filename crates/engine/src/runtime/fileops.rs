@@ -215,11 +215,11 @@ pub(crate) fn create_dir(dir: &Path) -> Result<(), IoError> {
 
 /// Makes the entries of `dir` durable.
 pub(crate) fn sync_dir(dir: &Path) -> Result<(), IoError> {
-    let failed = |source: io::Error| IoError::new(IoOp::SyncDir, dir, source);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let fd = retry(|| rustix::fs::open(dir, flags, Mode::empty())).map_err(failed)?;
+    let opened = retry(|| rustix::fs::open(dir, flags, Mode::empty()));
+    let fd = opened.map_err(|source| IoError::new(IoOp::Open, dir, source))?;
     // Not retried: an fsync that failed once may report success the next time.
-    rustix::fs::fsync(&fd).map_err(|e| failed(e.into()))
+    rustix::fs::fsync(&fd).map_err(|e| IoError::new(IoOp::SyncDir, dir, e.into()))
 }
 
 /// Renames, replacing a file at `to`.

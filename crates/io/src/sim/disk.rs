@@ -129,6 +129,15 @@ impl Disk for SimDisk {
 
     async fn sync_dir(&self, dir: &Path) -> Result<(), IoError> {
         let path = dir.to_path_buf();
+        let is_full = {
+            let state = self.inner.state.borrow();
+            state.handles.len() >= state.limits.open_files
+        };
+        if is_full {
+            // A directory has to be opened to be synced.
+            let source = std::io::Error::from_raw_os_error(errno::EMFILE);
+            return Err(IoError::new(IoOp::Open, path, source));
+        }
         // The directory is what the path names now, whatever is renamed meanwhile.
         let found = self.inner.state.borrow().tree.find_dir(dir);
         let request = Request::on_path(IoOp::SyncDir, dir);

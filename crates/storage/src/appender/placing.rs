@@ -52,6 +52,9 @@ impl<D: Disk, A> Appender<D, A> {
         }
         let Some(current) = &self.current else { return Step::Blocked };
         let left = current.bytes.len() - current.copied;
+        if self.tail.room() == 0 && self.writes.is_backed_up() {
+            return Step::Blocked;
+        }
         if self.tail.room() == 0 && !self.open_window(lent, left) {
             return self.retry_later();
         }
