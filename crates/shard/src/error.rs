@@ -50,7 +50,7 @@ impl fmt::Display for PartitionFailure {
         let partition = self.partition;
         match &self.reason {
             FailureReason::Open(error) => {
-                write!(f, "{partition} could not be opened; mend that and open it again: {error}")
+                write!(f, "{partition} could not be opened: {error}")
             }
             FailureReason::Panicked(message) => {
                 write!(f, "{partition} is out of service since a bug (open it again): {message}")

@@ -58,9 +58,15 @@ impl fmt::Display for AppendError {
             AppendError::Poisoned(fault) => {
                 write!(f, "the partition takes no appends since a fault; reopen it: {fault}")
             }
-            AppendError::Closed => f.write_str("the partition is closed"),
+            AppendError::Closed => {
+                f.write_str("the partition is closed, nothing stored; open it again and retry")
+            }
             AppendError::OffsetsExhausted { next_offset } => {
-                write!(f, "no offsets are left behind {next_offset} for so many messages")
+                write!(
+                    f,
+                    "no offsets are left from {next_offset} on for so many messages, nothing stored; \
+                     append to another partition"
+                )
             }
         }
     }
@@ -101,14 +107,18 @@ impl fmt::Display for PollError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PollError::Corrupt { segment, position, resume_offset, why } => {
-                write!(f, "segment {segment:020} is damaged at byte {position}: {why}")?;
+                write!(f, "{segment:020}.log is damaged at byte {position}: {why}; ")?;
                 match resume_offset {
-                    Some(offset) => write!(f, "; offsets from {offset} on may be readable"),
-                    None => f.write_str("; nothing readable follows"),
+                    Some(offset) => write!(f, "poll from offset {offset} on to step over it"),
+                    None => f.write_str(
+                        "nothing readable follows; restore the file, or poll what is appended next",
+                    ),
                 }
             }
-            PollError::Io(error) => error.fmt(f),
-            PollError::Closed => f.write_str("the partition is closed"),
+            PollError::Io(error) => {
+                write!(f, "the disk could not say what is there; mend it and poll again: {error}")
+            }
+            PollError::Closed => f.write_str("the partition is closed; open it again to poll"),
         }
     }
 }
@@ -164,7 +174,7 @@ pub enum OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OpenError::Io(error) => error.fmt(f),
+            OpenError::Io(error) => write!(f, "mend the disk and open again: {error}"),
             OpenError::Config(error) => error.fmt(f),
             OpenError::Locked { path } => {
                 write!(f, "{} is locked by another writer; close it and retry", path.display())
@@ -219,7 +229,7 @@ impl fmt::Display for ReopenError {
             }
             ReopenError::Closed => f.write_str("the partition is closed; open it instead"),
             ReopenError::Open(error) => {
-                write!(f, "the partition is closed and not recovered; open it again: {error}")
+                write!(f, "the partition is closed and not recovered: {error}")
             }
         }
     }
@@ -301,9 +311,13 @@ pub enum CloseError {
 impl fmt::Display for CloseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CloseError::Poisoned(fault) => write!(f, "closed after a fault: {fault}"),
-            CloseError::Io(error) => write!(f, "closed, but the end is not in order: {error}"),
-            CloseError::Closed => f.write_str("the partition was closed before"),
+            CloseError::Poisoned(fault) => {
+                write!(f, "closed after a fault; open it again to recover: {fault}")
+            }
+            CloseError::Io(error) => {
+                write!(f, "closed, but not in order; open it again to recover: {error}")
+            }
+            CloseError::Closed => f.write_str("the partition was closed before; do nothing more"),
         }
     }
 }
@@ -323,3 +337,6 @@ impl From<IoError> for CloseError {
         CloseError::Io(error)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,12 +35,6 @@ fn what_never_comes_back_holds_up_its_own_partition_only() {
                 .collect();
             let _durable = append(&stuck, &batch(99, &[10]), Ack::Durable);
             sim.clock().sleep(Duration::from_secs(5)).await;
-            eprintln!(
-                "{op:?} used {} waiting {} inflight {}",
-                sim.disk().buffers().used(),
-                stuck.stats().waiting_appends,
-                stuck.stats().writes_in_flight
-            );
             let mut model = Model::default();
             for tag in 0..40 {
                 let bytes = batch(tag, &[60_000]);
