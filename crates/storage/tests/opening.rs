@@ -212,3 +212,26 @@ fn an_index_that_could_not_be_read_once_is_read_the_next_time() {
         assert!(read < 100_000, "{read} bytes read with an index");
     });
 }
+
+#[test]
+fn blank_files_in_between_are_stepped_over_and_removed() {
+    for reserved in [0, 9_000] {
+        let sim = Sim::new(12);
+        // Offsets 0..3 fill the first segment; the second begins at 3.
+        let model = filled_and_killed(&sim, small_segments(), &[500_000, 500_000, 100_000, 10, 20]);
+        assert_eq!(logs(&sim), [0, 3]);
+        for blank in [1, 2, 4, 7] {
+            sim.disk().put(log_file(blank), &vec![0; reserved]).unwrap();
+            sim.disk().put(index_file(blank), &[1; 24]).unwrap();
+        }
+        sim.run(async {
+            let (log, report) = try_open(sim.platform(), small_segments()).await.unwrap();
+            assert_eq!((report.row, report.blank_removed), ("whole", 4));
+            assert_eq!((report.cut_bytes, report.quarantined.len()), (0, 0));
+            model.check_all(&log, &mut Rng::new(1)).await;
+            assert_eq!(log.watermarks().appended(), 5);
+        });
+        assert_eq!(logs(&sim), [0, 3]);
+        assert!(!sim.disk().exists(index_file(7)), "it would lie about a later file");
+    }
+}

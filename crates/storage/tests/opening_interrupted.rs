@@ -1,147 +1,93 @@
-//! An open that is cut off after any number of steps, twice, and then runs through: it must come to
-//! what one open without interruption comes to.
+//! Opening each row of the recovery table with every step cut off, and with every step failing: it
+//! must come to what one opening without interruption comes to.
 
 mod common;
 
-use bytes::Bytes;
+use common::situations::{check_read_only, rows, situation};
 use common::*;
 use corelog_io::IoOp;
-use corelog_io::sim::{Fault, Rng, Sim, errno};
-use corelog_storage::{Ack, From, OpenDamage, PollError};
+use corelog_io::sim::{Fault, Sim, errno};
+use corelog_storage::{OpenError, OpenReport};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Harm {
-    /// A batch in the tail is gone, whole ones stand behind it, and a later segment, too.
-    TornTail,
-    /// Damage below the mark.
-    Corrupt,
-    /// The newest segment is not there.
-    Missing,
-    /// The manifest is gone and the last segment is empty.
-    Foreign,
+/// What opening came to; `None` where it was cut off.
+type Opened = Option<Result<(Log, OpenReport), OpenError>>;
+
+/// Opens with a fault in force; says whether it was met.
+fn open_with(sim: &Sim, fault: Fault) -> (bool, Opened) {
+    let fault = sim.disk().inject(fault);
+    let opened = sim.run_until_halt(1_000_000, try_open(sim.platform(), small_segments()));
+    (sim.disk().hits(fault) > 0, opened)
 }
 
-/// The batch of a segment that does not continue the log.
-fn planted() -> Bytes {
-    batch(77, &[150])
-}
-
-/// A partition in the state that `harm` describes, and how many batches must be left of it.
-fn harmed(harm: Harm, seed: u64) -> (Sim, Model, usize) {
-    let sim = Sim::new(seed);
-    let mut model = Model::default();
-    let close = matches!(harm, Harm::Corrupt | Harm::Missing | Harm::Foreign);
-    sim.run(async {
-        let log = open(sim.platform(), small_segments()).await;
-        if harm == Harm::TornTail {
-            // The mark stays behind.
-            sim.disk().inject(Fault::fail(errno::ENOSPC).of(IoOp::Open).on("manifest").for_ever());
-        }
-        let sizes: &[usize] =
-            if harm == Harm::Corrupt { &[500; 6] } else { &[1 << 20, 90, 80, 70] };
-        for (tag, len) in sizes.iter().enumerate() {
-            let bytes = batch(tag as u64, &[*len]);
-            let appended = append_wait(&log, &bytes, Ack::Durable).await;
-            model.push(bytes, appended);
-        }
-        if close {
-            log.close().await.unwrap();
-        }
-    });
-    sim.disk().process_kill(seed);
-    sim.disk().lift_all();
-    let len = |i: usize| model.batches[i].0.len() as u64;
-    let left = match harm {
-        Harm::TornTail => {
-            sim.disk().zero(log_file(1), len(1)..len(1) + len(2)).unwrap();
-            let behind = planted();
-            let header = corelog_format::admit(&behind).unwrap().stamp(u64::from(PARTITION), 9, 7);
-            sim.disk().put(log_file(9), &[&header[..], &behind[256..]].concat()).unwrap();
-            2
-        }
-        Harm::Corrupt => {
-            sim.disk().flip_bit(log_file(0), len(0) * 4 + 300, 1).unwrap();
-            4
-        }
-        Harm::Missing => {
-            sim.disk().delete(log_file(1)).unwrap();
-            1
-        }
-        Harm::Foreign => {
-            sim.disk().delete(place().dir.join(corelog_storage::MANIFEST_FILE)).unwrap();
-            sim.disk().put(log_file(4), &[]).unwrap();
-            4
-        }
-    };
-    (sim, model, left)
-}
-
-/// The log after the last open: what is left, where it goes on, and what was kept aside.
-fn judged(sim: &Sim, harm: Harm, model: &Model, left: usize, what: &str) {
-    sim.run(async {
-        let (log, report) = try_open(sim.platform(), small_segments()).await.unwrap();
-        let mut prefix = Model { batches: model.batches[..left].to_vec() };
-        prefix.check_all(&log, &mut Rng::new(1)).await;
-        let end = log.watermarks().appended();
-        match harm {
-            Harm::TornTail => assert_eq!(end, prefix.end(), "{what}"),
-            _ => assert_eq!(end, model.end(), "{what}: no offset is used twice"),
-        }
-        assert!(report.damage.iter().all(|d| *d != OpenDamage::Manifest), "{what}");
-        let bytes = batch(99, &[10]);
-        let appended = append_wait(&log, &bytes, Ack::Durable).await;
-        assert_eq!(appended.base_offset, end, "{what}");
-        match poll(&log, From::Timestamp(appended.base_timestamp), 1, 1).await {
-            Ok(got) => assert_eq!(got.next, end + 1, "{what}"),
-            // What is damaged or missing before it could have been the first at that time.
-            Err(PollError::Corrupt { resume_offset, .. })
-                if matches!(harm, Harm::Corrupt | Harm::Missing) =>
-            {
-                assert_eq!(resume_offset, Some(end), "{what}");
+#[test]
+fn an_opening_that_is_cut_off_at_any_step_comes_to_the_same() {
+    for row in rows() {
+        let situation = situation(row);
+        let mut steps = 0;
+        for nth in 1.. {
+            let mut met = false;
+            for (power, seed) in [(false, nth), (true, nth + 1_000)] {
+                let what = format!("{row}, cut off at operation {nth}, power {power}, seed {seed}");
+                let sim = situation.sim(seed);
+                // Twice: the second attempt is cut off somewhere, too.
+                for at in [nth, 1 + seed % (steps + 1)] {
+                    let (hit, opened) = open_with(&sim, Fault::halt().from_nth(at));
+                    met |= hit && at == nth;
+                    drop(opened);
+                    match power {
+                        true => sim.disk().power_cut(seed),
+                        false => sim.disk().process_kill(seed),
+                    }
+                    situation.harm(&sim);
+                }
+                situation.judge(&sim, false, &what);
             }
-            Err(error) => panic!("{what}: {error}"),
+            if !met {
+                break;
+            }
+            steps = nth;
         }
-        prefix.push(bytes, appended);
-        log.close().await.unwrap();
-    });
-    let aside: Vec<_> = sim
-        .disk()
-        .files()
-        .into_iter()
-        .filter(|p| p.starts_with(place().dir.join("quarantine")))
-        .collect();
-    let holds = |bytes: &Bytes| {
-        let frames = &bytes[256..];
-        let in_file =
-            |p| sim.disk().contents(p).unwrap().windows(frames.len()).any(|w| w == frames);
-        aside.iter().any(in_file)
-    };
-    match harm {
-        Harm::TornTail => {
-            assert!(holds(&model.batches[3].0), "{what}: a whole batch that is cut is kept aside");
-            assert!(holds(&planted()), "{what}: a file that is taken away is kept aside");
-        }
-        _ => assert!(aside.is_empty(), "{what}: {aside:?}"),
+        assert!(steps > 10, "{row}: {steps} operations");
     }
 }
 
 #[test]
-fn an_open_that_is_cut_off_twice_comes_to_the_same() {
-    for harm in [Harm::TornTail, Harm::Corrupt, Harm::Missing, Harm::Foreign] {
-        let (sim, model, left) = harmed(harm, 0);
-        judged(&sim, harm, &model, left, "without interruption");
-        for first in 1..90 {
-            let (sim, model, left) = harmed(harm, first);
-            let mut rng = Rng::new(first);
-            for steps in [first, rng.between(1, 90)] {
-                let opened = sim.run_until_halt(steps, try_open(sim.platform(), small_segments()));
+fn an_opening_in_which_any_step_fails_loses_nothing_and_works_the_next_time() {
+    let may_answer = |op, code| match code {
+        errno::EMFILE => op == IoOp::Open,
+        _ => !matches!(op, IoOp::Read | IoOp::Sync | IoOp::SyncDir),
+    };
+    for row in rows() {
+        let situation = situation(row);
+        for code in [errno::ENOSPC, errno::EMFILE] {
+            for nth in 1.. {
+                let what = format!("{row}, error {code} at operation {nth}");
+                let sim = situation.sim(nth);
+                // Which operation it is shows in an undisturbed run of the same seed.
+                let (_, opened) = open_with(&sim, Fault::fail(0).on("nowhere"));
                 drop(opened);
-                match rng.chance(1, 2) {
-                    true => sim.disk().power_cut(rng.next_u64()),
-                    false => sim.disk().process_kill(rng.next_u64()),
+                let Some(event) = sim.disk().trace().get(nth as usize - 1).cloned() else { break };
+                if !may_answer(event.op, code) {
+                    continue;
                 }
+                let sim = situation.sim(nth);
+                let (met, opened) = open_with(&sim, Fault::fail(code).from_nth(nth));
+                assert!(met, "{what}");
+                match opened.expect("nothing halts") {
+                    Ok((log, report)) if report.read_only => {
+                        situation.harm(&sim);
+                        sim.run(check_read_only(&situation, &log, &what));
+                    }
+                    Ok((log, _)) => assert!(log.fault().is_none(), "{what}"),
+                    Err(OpenError::Io(error)) => {
+                        assert_eq!(error.source.raw_os_error(), Some(code), "{what}: {error}");
+                    }
+                    Err(error) => panic!("{what}: {error}"),
+                }
+                sim.disk().process_kill(nth);
+                situation.harm(&sim);
+                situation.judge(&sim, false, &what);
             }
-            judged(&sim, harm, &model, left, &format!("{harm:?}, cut off after {first} steps"));
         }
     }
 }

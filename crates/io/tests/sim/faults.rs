@@ -33,6 +33,36 @@ fn a_fault_meets_the_nth_operation_of_a_kind_on_a_path() {
 }
 
 #[test]
+fn a_bad_sector_fails_what_touches_it() {
+    let sim = Sim::new(1);
+    sim.run(async {
+        let disk = sim.disk();
+        let a = durable_file(disk, "/a.log", 1, 3).await;
+        let bad = BLOCK as u64 + 7..BLOCK as u64 + 8;
+        disk.inject(Fault::fail(errno::EIO).of(IoOp::Read).over(bad).for_ever());
+        assert!(a.read_at(0, BLOCK).await.is_ok(), "before it");
+        assert!(a.read_at(2 * BLOCK as u64, BLOCK).await.is_ok(), "behind it");
+        assert!(a.len().await.is_ok(), "no bytes at all");
+        for (at, blocks) in [(0, 2), (0, 3), (1, 1), (1, 2)] {
+            let error = a.read_at(at * BLOCK as u64, blocks * BLOCK).await.expect_err("across it");
+            assert!(error.is_unreadable(), "{error}");
+        }
+    });
+}
+
+#[test]
+fn only_a_read_of_a_bad_medium_is_unreadable() {
+    let error = |op, no| IoError::new(op, "/a.log", std::io::Error::from_raw_os_error(no));
+    for no in [errno::EIO, 61, 74, 84, 121] {
+        assert!(error(IoOp::Read, no).is_unreadable(), "{no}");
+        assert!(!error(IoOp::Open, no).is_unreadable(), "{no}: nothing is known of the bytes");
+    }
+    for no in [errno::EMFILE, errno::ENOSPC, errno::ESTALE, 6, 67, 110] {
+        assert!(!error(IoOp::Read, no).is_unreadable(), "{no}");
+    }
+}
+
+#[test]
 fn a_fault_for_ever_ends_when_it_is_lifted() {
     let sim = Sim::new(1);
     sim.run(async {

@@ -84,7 +84,8 @@ pub(super) async fn later<D: Disk>(
     let file = Rc::new(disk.open(&log_path(&place.dir, segment), Open::default()).await?);
     let len = file.len().await?;
     let partition_id = place.partition_id;
-    let search = Search { file, partition_id, next_offset: segment, range: 0..len };
+    let known = (0, segment);
+    let search = Search { file, partition_id, next_offset: segment, range: 0..len, known };
     Ok(Later { segment, searched: search.run(0, bytes_read).await? })
 }
 
@@ -94,8 +95,11 @@ pub(super) struct Search<F: File> {
     pub(super) partition_id: u32,
     /// Offsets below are taken.
     pub(super) next_offset: u64,
-    /// What is searched; offsets are counted from its start.
+    /// What is searched.
     pub(super) range: Range<u64>,
+    /// The last place where the log's offset is known, position and offset: bytes that nobody can
+    /// look at hold the offsets from there on.
+    pub(super) known: (u64, u64),
 }
 
 /// What a search has met so far.
@@ -202,8 +206,9 @@ impl<F: File> Search<F> {
         let Progress { mut found, blind, .. } = progress;
         found.used = found.used.min(self.range.end);
         if blind {
-            let bytes = self.range.start..found.used.max(self.range.start);
-            let next_offset = self.next_offset.saturating_add(offsets_in(&bytes));
+            let (position, offset) = self.known;
+            let next_offset =
+                offset.saturating_add(offsets_in(&(position..found.used.max(position))));
             let furthest = Reached { next_offset, last_timestamp: 0 };
             found.reached = Some(found.reached.unwrap_or_default().and(furthest));
         }

@@ -109,13 +109,7 @@ pub(super) async fn walk<D: Disk>(
     report: &mut OpenReport,
 ) -> Result<Walked<D::File>, OpenError> {
     let way = files(disk, place, config, survey, report).await?;
-    let mut rest = Searched::default();
-    if let (Some(part), true) = (&way.last, way.halt.stop != Stop::End || way.halt.below_mark) {
-        let range = way.end.position..part.file.len().await?;
-        let (file, partition_id) = (Rc::clone(&part.file), place.partition_id);
-        let search = Search { file, partition_id, next_offset: way.end.next_offset, range };
-        rest = search.run(1, &mut report.bytes_read).await?;
-    }
+    let rest = rest(place, survey, &way, report).await?;
     let highest = highest(survey, &way, rest);
     let row = decide(facts(survey, &way, rest));
     note(row, &way, rest, report);
@@ -125,6 +119,27 @@ pub(super) async fn walk<D: Disk>(
     };
     let Way { end, kept, above, behind, .. } = way;
     Ok(Walked { end, index, file, row, kept, above, rest, behind, highest })
+}
+
+/// Searches the file that the walk stopped in for what stands behind.
+async fn rest<F: File>(
+    place: &Place,
+    survey: &Survey,
+    way: &Way<F>,
+    report: &mut OpenReport,
+) -> Result<Searched, OpenError> {
+    let is_whole = way.halt.stop == Stop::End && !way.halt.below_mark;
+    let Some(part) = way.last.as_ref().filter(|_| !is_whole) else {
+        return Ok(Searched::default());
+    };
+    let Mark { segment, position, next_offset, .. } = way.end;
+    // Below the mark no offset is unknown.
+    let mark = survey.mark().filter(|mark| mark.segment == segment && mark.position > position);
+    let known = mark.map_or((position, next_offset), |mark| (mark.position, mark.next_offset));
+    let range = position..part.file.len().await?;
+    let (file, partition_id) = (Rc::clone(&part.file), place.partition_id);
+    let search = Search { file, partition_id, next_offset, range, known };
+    search.run(1, &mut report.bytes_read).await
 }
 
 /// Walks file by file, as long as each continues the one before. A blank file that does not was

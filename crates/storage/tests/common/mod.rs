@@ -121,7 +121,8 @@ pub fn query(from: From, max_messages: u32, max_bytes: usize) -> PollQuery {
 /// A poll's bytes in one piece, with messages and next offset.
 pub async fn poll(log: &Log, from: From, messages: u32, bytes: usize) -> Result<Got, PollError> {
     let polled = log.poll(query(from, messages, bytes)).await?;
-    let joined: Vec<u8> = polled.pieces.iter().flat_map(|p| p.as_ref().to_vec()).collect();
+    let mut joined = Vec::new();
+    polled.pieces.iter().for_each(|piece| joined.extend_from_slice(piece.as_ref()));
     Ok(Got { bytes: joined, messages: polled.messages, next: polled.next_offset })
 }
 

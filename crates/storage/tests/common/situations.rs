@@ -130,6 +130,13 @@ fn manifest() -> PathBuf {
     place().dir.join(MANIFEST_FILE)
 }
 
+/// The rows' names, as the document shows them.
+pub fn rows() -> Vec<&'static str> {
+    let document = include_str!("../../../../docs/durability.md");
+    let rows = document.lines().skip_while(|line| !line.starts_with("| row | the walk stops"));
+    rows.skip(2).map_while(|line| line.strip_prefix("| `")?.split('`').next()).collect()
+}
+
 /// The situation of every row.
 pub fn situation(row: &'static str) -> Situation {
     use Ended::{Closed, MarkAtStart};
