@@ -118,13 +118,13 @@ fn a_recovery_that_fails_is_remembered_and_an_opening_ends_it() {
     let sim = Sim::new(4);
     sim.run(async {
         let (shards, client) = one_is_poisoned(&sim).await;
-        let fault = sim.disk().inject(Fault::fail(errno::EIO).of(IoOp::Read).for_ever());
+        let fault = sim.disk().inject(Fault::fail(errno::EIO).of(IoOp::List).for_ever());
         for _ in 0..2 {
             let failed = shards.reopen(id(0)).await;
             let Err(ControlError::Unavailable(Unavailable::PartitionFailed(why))) = failed else {
                 panic!("{failed:?}")
             };
-            assert!(why.to_string().contains("cannot read /2-0/"), "{why}");
+            assert!(why.to_string().contains("cannot list directory /2-0"), "{why}");
         }
         assert!(matches!(
             client.poll(id(0), from(0)).await,
