@@ -157,7 +157,7 @@ fn io_that_hangs_keeps_no_other_partition_from_its_close() {
         sim.clock().sleep(Duration::from_secs(10)).await;
         let is_cut = |partition: u32| {
             let path = place(id(partition)).dir.join(format!("{:020}.log", 0));
-            sim.disk().contents(path).unwrap().len() % 4096 != 0
+            !sim.disk().contents(path).unwrap().len().is_multiple_of(4096)
         };
         assert!((1..12).all(is_cut), "all others are closed in order");
         assert!(!is_cut(0));

@@ -70,6 +70,23 @@ impl Marker {
         self.manifest.first_offset
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Creates the file, with nothing in it (the caller syncs the directory).
+    pub(crate) async fn create<D: Disk>(&self, disk: &D) -> Result<(), IoError> {
+        self.create_file(disk).await?.close().await
+    }
+
+    async fn create_file<D: Disk>(&self, disk: &D) -> Result<D::File, IoError> {
+        let how = Open { write: true, dsync: true, create_new: true, ..Open::default() };
+        let file = disk.open(&self.path, how).await?;
+        file.set_len(2 * SLOT_LEN as u64).await?;
+        file.sync().await?;
+        Ok(file)
+    }
+
     /// Stores the manifest with a new mark, durably. After an error the stored mark lags, which is
     /// always allowed.
     pub(crate) async fn store<P: Platform>(
@@ -94,13 +111,7 @@ impl Marker {
         let disk = shared.platform().disk();
         let how = Open { write: true, dsync: true, ..Open::default() };
         let file = match disk.open(&self.path, how).await {
-            Err(error) if error.is_not_found() => {
-                let how = Open { create_new: true, ..how };
-                let file = disk.open(&self.path, how).await?;
-                file.set_len(2 * SLOT_LEN as u64).await?;
-                file.sync().await?;
-                file
-            }
+            Err(error) if error.is_not_found() => self.create_file(disk).await?,
             opened => opened?,
         };
         let (sequence, incarnation) = (self.manifest.sequence + 1, self.manifest.incarnation);

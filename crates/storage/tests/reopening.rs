@@ -277,3 +277,29 @@ fn a_recovery_that_fails_says_why_and_loses_nothing() {
         });
     }
 }
+
+/// What was durable is not cut, whatever the fault has done to it: the mark is stored where it
+/// stood, so that damage below is damage, and not a torn tail.
+#[test]
+fn damage_below_what_was_durable_is_told_and_not_cut() {
+    let sim = Sim::new(4);
+    sim.run(async {
+        let log = open(sim.platform(), LogConfig::default()).await;
+        let mut told = Told::default();
+        for tag in 0..6 {
+            told.append(&log, batch(tag, &[5_000]), Ack::Durable);
+            log.flush(Ack::Durable).await.unwrap();
+        }
+        let len = told.replies[0].0.len() as u64;
+        sim.disk().inject(Fault::fail(errno::EIO).of(IoOp::Write).on(".log"));
+        told.append(&log, batch(6, &[5_000]), Ack::Written);
+        assert!(log.flush(Ack::Written).await.is_err());
+        sim.disk().flip_bit(log_file(0), 3 * len + 1_000, 0).unwrap();
+        let (log, report) = log.reopen().await.unwrap();
+        assert_eq!(report.damage.len(), 1, "{report:?}");
+        assert_eq!(log.watermarks().appended(), 6);
+        assert_eq!(poll(&log, From::Offset(2), 1, 1).await.unwrap().messages, 1);
+        assert!(poll(&log, From::Offset(3), 1, 1).await.is_err());
+        assert_eq!(append_wait(&log, &batch(9, &[10]), Ack::Durable).await.base_offset, 6);
+    });
+}

@@ -11,7 +11,7 @@ use crate::marker::Marker;
 use crate::marks::Marks;
 use crate::partition::Opened;
 use crate::roll::{self, Create};
-use crate::segments::{Segment, Segments};
+use crate::segments::{Segment, Segments, log_path};
 use crate::{LogConfig, OpenError, Place, Shared};
 
 /// Creates the directories, the first segment and the manifest, in that order: what a crash leaves
@@ -23,11 +23,15 @@ pub(super) async fn create<P: Platform>(
 ) -> Result<Opened<P>, OpenError> {
     let disk = shared.platform().disk();
     create_dirs(disk, &place.root, &place.dir).await?;
-    let file = segment(disk, place, 0, config).await?;
     let end = Mark { segment: 0, position: 0, next_offset: 0, last_timestamp: 0 };
     let mut marker = Marker::new(&place.dir, place.incarnation, 0, end);
+    // Names of an attempt whose sync failed are not covered by one that succeeds now.
+    remove(disk, &log_path(&place.dir, 0)).await?;
+    remove(disk, marker.path()).await?;
+    // The manifest is empty until the names of both files are durable: it says that they are.
+    marker.create(disk).await?;
+    let file = segment(disk, place, 0, config).await?;
     marker.store(shared, end).await?;
-    disk.sync_dir(&place.dir).await?;
     let opened = Opened {
         segments: Segments::new(vec![Segment::new(0)]),
         index: SparseIndex::default(),
@@ -39,6 +43,14 @@ pub(super) async fn create<P: Platform>(
         fault: None,
     };
     Ok(opened)
+}
+
+/// Removes a file that may not be there.
+async fn remove<D: Disk>(disk: &D, path: &Path) -> Result<(), IoError> {
+    match disk.remove(path).await {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Creates the directories from `root` (which exists) down to `dir`, and syncs the parent of each,
