@@ -30,6 +30,7 @@ mod partition;
 mod pump;
 mod read;
 mod recover;
+mod reindex;
 mod reopen;
 mod roll;
 mod sealed;

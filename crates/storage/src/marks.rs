@@ -134,15 +134,35 @@ pub(crate) async fn rolled<P: Platform, A: Answer>(
     index: &SparseIndex,
 ) {
     let Some(taken) = inner.marks.take().await else { return };
-    // It may have been trimmed away meanwhile: an index without its log would stay for good.
-    let is_kept = inner.segments.borrow().first() <= sealed;
-    if is_kept && let Some(write) = index.save(|len| inner.shared.alloc(len)) {
-        // A hint: where it cannot be stored it is rebuilt from the log.
-        let _ = write_index(inner, sealed, write, true).await;
-    }
+    save_sealed(inner, sealed, index, true).await;
     let mark = inner.appender.borrow().durable();
     // The mark lags until the next sync tries again: that is always allowed.
     let _ = store(inner, taken, mark, false).await;
+}
+
+/// The index of a sealed segment was made again: stores it.
+pub(crate) async fn reindexed<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    sealed: u64,
+    index: &SparseIndex,
+) {
+    let Some(taken) = inner.marks.take().await else { return };
+    save_sealed(inner, sealed, index, false).await;
+    drop(taken);
+}
+
+/// Stores the index of a sealed segment. A hint: where it cannot be stored it is rebuilt.
+async fn save_sealed<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    sealed: u64,
+    index: &SparseIndex,
+    durable: bool,
+) {
+    // It may have been trimmed away meanwhile: an index without its log would stay for good.
+    let is_kept = inner.segments.borrow().first() <= sealed;
+    if is_kept && let Some(write) = index.save(|len| inner.shared.alloc(len)) {
+        let _ = write_index(inner, sealed, write, durable).await;
+    }
 }
 
 /// The partition closes: stores index and mark at `end`, and nothing after. Without one, after a

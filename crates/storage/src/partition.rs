@@ -16,6 +16,7 @@ use crate::index::SparseIndex;
 use crate::marks::Marks;
 use crate::memory::Memory;
 use crate::read::Hints;
+use crate::reindex::Reindexed;
 use crate::segments::{Segments, log_path};
 use crate::shared::Life;
 use crate::signal::{Promise, Signal};
@@ -65,6 +66,7 @@ pub(crate) struct Inner<P: Platform, A: Answer> {
     pub(crate) segments: RefCell<Segments>,
     pub(crate) marks: Marks,
     pub(crate) hints: RefCell<Hints>,
+    pub(crate) reindexed: Reindexed,
     pub(crate) changed: Rc<Signal>,
     /// Where polls ended when `changed` was raised last.
     pub(crate) announced: Cell<u64>,
@@ -135,6 +137,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             segments: RefCell::new(opened.segments),
             marks: opened.marks,
             hints: RefCell::default(),
+            reindexed: Reindexed::default(),
             changed: Rc::default(),
             announced: Cell::new(opened.end.next_offset),
             closing: RefCell::default(),

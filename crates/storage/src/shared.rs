@@ -37,6 +37,8 @@ struct Inner<P: Platform> {
     cached_bytes: Cell<usize>,
     cached: RefCell<VecDeque<Cached<P>>>,
     handles: RefCell<Handles<FileOf<P>>>,
+    /// Held by whoever makes an index again: one at a time.
+    reindex: RefCell<Weak<()>>,
 }
 
 struct Cached<P: Platform> {
@@ -67,7 +69,10 @@ impl<P: Platform> Shared<P> {
         let handles = Handles { files: HashMap::new(), clock: 0, alive: HashMap::new(), lives: 0 };
         let handles = RefCell::new(handles);
         let (cached_bytes, cached) = (Cell::new(0), RefCell::default());
-        Shared { inner: Rc::new(Inner { platform, limits, cached_bytes, cached, handles }) }
+        let reindex = RefCell::default();
+        Shared {
+            inner: Rc::new(Inner { platform, limits, cached_bytes, cached, handles, reindex }),
+        }
     }
 
     /// The platform.
@@ -143,6 +148,17 @@ impl<P: Platform> Shared<P> {
             len = align_up(len as u64 / 2) as usize;
         }
         self.alloc_soon(BLOCK, path).await
+    }
+
+    /// The turn to make an index again, until it is dropped; `None` where another has it.
+    pub(crate) fn begin_reindex(&self) -> Option<Rc<()>> {
+        let mut reindex = self.inner.reindex.borrow_mut();
+        if reindex.strong_count() > 0 {
+            return None;
+        }
+        let turn = Rc::new(());
+        *reindex = Rc::downgrade(&turn);
+        Some(turn)
     }
 
     fn evict_oldest(&self) -> bool {

@@ -3,11 +3,13 @@
 mod common;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use common::*;
 use corelog_format::IndexEntry;
-use corelog_io::sim::{Rng, Sim};
-use corelog_storage::{From, LogConfig, SharedLimits};
+use corelog_io::sim::{Fault, Rng, Sim, errno};
+use corelog_io::{Clock, IoOp};
+use corelog_storage::{From, LogConfig, PollError, SharedLimits};
 
 type Harm = fn(&Sim, PathBuf);
 
@@ -98,4 +100,71 @@ async fn check_lookups(sim: &Sim, config: LogConfig, model: &Model, what: &str) 
     }
     model.check_all(&log, &mut Rng::new(3)).await;
     log.close().await.unwrap();
+}
+
+#[test]
+fn a_sealed_index_that_is_of_no_use_is_made_again_in_memory_and_on_the_disk() {
+    let config = LogConfig { index_step: 4096, ..small_segments() };
+    let limits = SharedLimits { cache_bytes: 0, ..SharedLimits::default() };
+    for (what, harm) in HARMS {
+        let harmless = ["zero tail", "ahead of the log", "times of other batches"];
+        for writable in [true, false] {
+            let sim = Sim::new(5);
+            let model = sim.run(filled(sim.platform(), config.clone(), &[7_000; 200]));
+            let honest = sim.disk().contents(index_file(0)).unwrap();
+            harm(&sim, index_file(0));
+            let harmed = sim.disk().contents(index_file(0)).ok();
+            sim.run(async {
+                let opened = open_limited(sim.platform(), config.clone(), limits.clone()).await;
+                let (log, _) = opened.unwrap();
+                if !writable {
+                    let full = Fault::fail(errno::ENOSPC).of(IoOp::Write).on(".index");
+                    sim.disk().inject(full.for_ever());
+                }
+                for offset in [120, 60] {
+                    poll(&log, From::Offset(offset), 1, 1).await.unwrap();
+                }
+                sim.clock().sleep(Duration::from_millis(500)).await;
+                let before = log.stats().disk_read_bytes;
+                let got = poll(&log, From::Offset(110), 1, 1).await.unwrap();
+                assert_eq!(got.next, 111);
+                let read = log.stats().disk_read_bytes - before;
+                assert!(read < 60_000, "{what}: {read} bytes read for one batch");
+                assert!(log.fault().is_none());
+                model.check_all(&log, &mut Rng::new(1)).await;
+                log.close().await.unwrap();
+            });
+            let now = sim.disk().contents(index_file(0)).ok();
+            match harmless.contains(what) {
+                true => assert_eq!(now, harmed, "{what}: nobody was misled"),
+                false if writable => assert_eq!(now, Some(honest), "{what}"),
+                false => assert_ne!(now, Some(honest), "{what}: no space, no fault"),
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_in_a_sealed_segment_keeps_the_index_that_knows_the_way_past_it() {
+    let config = LogConfig { index_step: 4096, ..small_segments() };
+    let sim = Sim::new(6);
+    sim.run(filled(sim.platform(), config.clone(), &[7_000; 200]));
+    let index = sim.disk().contents(index_file(0)).unwrap();
+    sim.disk().flip_bit(log_file(0), 50 * 7_304 + 300, 1).unwrap();
+    // A lie before the damage, so that there is a reason to make it again.
+    let entry = IndexEntry::decode(index[24 * 20..24 * 21].try_into().unwrap());
+    let lie = IndexEntry { position: entry.position + 1, ..entry };
+    sim.disk().overwrite(index_file(0), 24 * 20, &lie.encode()).unwrap();
+    let harmed = sim.disk().contents(index_file(0)).unwrap();
+    sim.run(async {
+        let limits = SharedLimits { cache_bytes: 0, ..SharedLimits::default() };
+        let (log, _) = open_limited(sim.platform(), config, limits).await.unwrap();
+        poll(&log, From::Offset(entry.base_offset), 1, 1).await.unwrap();
+        sim.clock().sleep(Duration::from_millis(500)).await;
+        let error = poll(&log, From::Offset(50), 1, 1).await.unwrap_err();
+        let PollError::Corrupt { resume_offset, .. } = error else { panic!("{error}") };
+        assert_eq!(resume_offset, Some(51));
+        log.close().await.unwrap();
+    });
+    assert_eq!(sim.disk().contents(index_file(0)).unwrap(), harmed);
 }

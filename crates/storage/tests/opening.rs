@@ -235,3 +235,20 @@ fn blank_files_in_between_are_stepped_over_and_removed() {
         assert!(!sim.disk().exists(index_file(7)), "it would lie about a later file");
     }
 }
+
+#[test]
+fn a_file_that_was_taken_away_does_not_come_back_although_the_mark_does_not_move() {
+    for stray in [&[][..], &stored(9, 7, 1)] {
+        let sim = Sim::new(13);
+        sim.run(filled(sim.platform(), LogConfig::default(), &[10, 20]));
+        sim.disk().put(log_file(9), stray).unwrap();
+        let log = sim.run(open(sim.platform(), LogConfig::default()));
+        for seed in 0..20 {
+            let left = sim.disk().image_of_power_cut(seed).files();
+            assert!(!left.contains(&log_file(9)), "seed {seed}: {left:?}");
+            let aside = left.iter().filter(|path| path.starts_with(place().dir.join("quarantine")));
+            assert_eq!(aside.count(), usize::from(!stray.is_empty()), "seed {seed}");
+        }
+        drop(log);
+    }
+}

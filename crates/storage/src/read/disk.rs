@@ -35,6 +35,7 @@ pub(super) async fn serve<P: Platform, A: Answer>(
     let Some(segment) = segment else { return Err(hole(wanted, inner.segments.borrow().first())) };
     let (file, end) = open(inner, segment).await?;
     let mut start = find(inner, segment, wanted).await;
+    let (mut looked_up, mut lied) = (start.hint || start.position == 0, false);
     let (mut walker, mut found) = loop {
         let read_bytes = read_bytes(inner, selection.bytes_left(), start.hint);
         let mut walker = walk(inner, Rc::clone(&file), start, end, read_bytes);
@@ -43,6 +44,7 @@ pub(super) async fn serve<P: Platform, A: Answer>(
             Err(ReadFault::Damage(_)) if start.hint => {
                 // The index may lie: go back to an entry before, in the end to the segment's start.
                 start = before(inner, segment, start);
+                lied = true;
             }
             Err(fault) => return Err(failed(inner, segment, fault).await),
         }
@@ -53,6 +55,9 @@ pub(super) async fn serve<P: Platform, A: Answer>(
         let taken = take(selection, &batch);
         if taken == Take::Stop {
             break;
+        }
+        if taken != Take::Skip && std::mem::take(&mut looked_up) {
+            crate::reindex::looked_up(inner, segment, batch.at - start.position, lied);
         }
         let end_offset = batch.header.end_offset();
         reached = end_offset.map(|offset| (offset, walker.position()));
