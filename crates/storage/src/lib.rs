@@ -13,6 +13,7 @@
 //! | its front is trimmed away | `sealed`, `trim` |
 //! | after a fault: ended and recovered in place | `reopen` |
 //! | opened again after a crash | `recover` |
+//! | an index that is of no use is made again | `reindex` |
 //!
 //! Nothing here knows another core, a thread or a runtime: disk, clock and tasks come through the
 //! traits of `corelog-io`, real or simulated.
