@@ -21,11 +21,11 @@ const PAYLOAD_BYTES: usize = 100;
 /// Producers of the crowded rows.
 const PRODUCERS: u32 = 64;
 
-/// One partition, every append synced through its handle.
+/// Every append synced through its handle. One producer has partition 0, many have partition 1.
 const SYNCED: u32 = 0;
-/// One partition, `Ack::Durable` asked of a topic without `enforce_fsync`: write, then fdatasync.
+/// `Ack::Durable` asked of a topic without `enforce_fsync`: write, then fdatasync. Partitions as there.
 const PLAIN: u32 = 1;
-/// As `SYNCED`, with a partition for each producer.
+/// As `SYNCED`, with a partition for each of many producers.
 const SPREAD: u32 = 2;
 
 fn main() -> ExitCode {
@@ -38,7 +38,7 @@ const TIME_MIN: Duration = Duration::from_millis(20);
 fn measure(run: &Run<'_>, _: &Options) -> Result<Vec<Table>, Failed> {
     let engine = OneShard::open(&run.fresh_dir(0)?, Limits::default(), &run.interrupt)?;
     for (topic, partitions, enforce_fsync) in
-        [(SYNCED, 1, true), (PLAIN, 1, false), (SPREAD, PRODUCERS, true)]
+        [(SYNCED, 2, true), (PLAIN, 2, false), (SPREAD, PRODUCERS, true)]
     {
         engine.topic(topic, TopicConfig { partitions, enforce_fsync, ..TopicConfig::default() })?;
     }
@@ -46,6 +46,7 @@ fn measure(run: &Run<'_>, _: &Options) -> Result<Vec<Table>, Failed> {
     let warm_up = Bench { run, engine: &engine, batch, time: TIME_MIN };
     // The first appends open files and write the first blocks.
     for topic in [SYNCED, PLAIN, SPREAD] {
+        warm_up.on_shard(topic, 1)?;
         warm_up.on_shard(topic, PRODUCERS)?;
     }
     let bench = Bench { time: run.pick(Duration::from_millis(500), TIME_MIN), ..warm_up };
@@ -71,7 +72,8 @@ struct Bench<'a> {
 struct Phase {
     latency: Latency,
     per_s: f64,
-    /// Bytes written, zeros included, over bytes appended.
+    /// Bytes written, zeros included, over bytes appended, since the engine was opened: zeros are
+    /// written in large steps.
     amplification: f64,
     cpu: Cpu,
 }
@@ -171,10 +173,11 @@ impl Bench<'_> {
     /// Producers that run on the shard, each with one append at a time. On `SPREAD` each has a
     /// partition.
     fn on_shard(&self, topic: u32, producers: u32) -> Result<Phase, Failed> {
-        self.phase(topic, |window| {
+        let first = partition(topic, u32::from(topic != SPREAD && producers > 1));
+        self.phase(first, |window| {
             let batch = self.batch.clone();
             self.engine.on_shard_each(producers, move |shard, number| {
-                let to = partition(topic, if topic == SPREAD { number } else { 0 });
+                let to = if topic == SPREAD { partition(topic, number) } else { first };
                 produce(shard, to, batch.clone(), window)
             })
         })
@@ -182,14 +185,11 @@ impl Bench<'_> {
 
     /// One producer on this thread.
     fn on_client(&self, topic: u32) -> Result<Phase, Failed> {
-        self.phase(topic, |window| {
+        let to = partition(topic, 0);
+        self.phase(to, |window| {
             let mut made = Latency::default();
             while let Some(since) = window.next() {
-                let call = self.engine.client().append(
-                    partition(topic, 0),
-                    self.batch.clone(),
-                    Ack::Durable,
-                );
+                let call = self.engine.client().append(to, self.batch.clone(), Ack::Durable);
                 self.run.interrupt.awaited(call)??;
                 window.record(since, &mut made);
             }
@@ -197,28 +197,23 @@ impl Bench<'_> {
         })
     }
 
+    /// What `producers` do meanwhile; the bytes are those of partition `of`.
     fn phase(
         &self,
-        topic: u32,
+        of: PartitionId,
         producers: impl FnOnce(Window) -> Result<Vec<Latency>, Failed>,
     ) -> Result<Phase, Failed> {
-        let before = self.written_and_appended(topic)?;
         let (made, cpu) = self.engine.metered(|| producers(Window::soon(self.time)))?;
-        let after = self.written_and_appended(topic)?;
+        let stats = self.engine.stats(of)?;
         let mut latency = Latency::default();
         made.iter().for_each(|one| latency.merge(one));
         Ok(Phase {
             per_s: latency.count() as f64 / self.time.as_secs_f64(),
             latency,
-            amplification: (after.0 - before.0) as f64 / (after.1 - before.1).max(1) as f64,
+            amplification: (stats.bytes_written + stats.bytes_zeroed) as f64
+                / stats.bytes.max(1) as f64,
             cpu,
         })
-    }
-
-    /// Bytes written, zeros included, and bytes appended, of the topic's first partition.
-    fn written_and_appended(&self, topic: u32) -> Result<(u64, u64), Failed> {
-        let stats = self.engine.stats(partition(topic, 0))?;
-        Ok((stats.bytes_written + stats.bytes_zeroed, stats.bytes))
     }
 }
 
