@@ -69,12 +69,8 @@ fn begin<P: Platform, A: Answer>(
 ) -> Rc<SparseIndex> {
     let mark = Mark { segment: sealed.next_offset, position: 0, ..sealed };
     let index = Rc::new(inner.index.take());
-    {
-        let mut segments = inner.segments.borrow_mut();
-        segments.push(mark.segment);
-        let limit = inner.shared.limits().loaded_indexes;
-        segments.keep_index(sealed.segment, Rc::clone(&index), limit);
-    }
+    inner.segments.borrow_mut().push(mark.segment);
+    inner.life.keep_index(sealed.segment, &index);
     inner.memory.borrow_mut().start_segment();
     *inner.file.borrow_mut() = Some(Rc::new(file));
     inner.appender.borrow_mut().rolled(mark, 0);
