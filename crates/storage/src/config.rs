@@ -102,16 +102,24 @@ impl std::error::Error for ConfigError {}
 /// What all partitions of one shard may use together; fixed at open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedLimits {
-    /// Bytes of dispatched tail buffers kept for readers at the end of the logs. Default 16 MiB.
+    /// Buffers kept for readers, bytes: dispatched ones of the tails, and what was read and read
+    /// ahead from files. Each of the two is left half of it. Default 16 MiB.
     pub cache_bytes: usize,
-    /// Open files kept for reading sealed segments. Default 256.
+    /// Open files kept for reading segments. Default 256.
     pub open_files: usize,
     /// Largest single write, bytes: a power of two from 4 KiB. Default 1 MiB.
     pub write_bytes: usize,
     /// Writes in flight for one partition. Default 8.
     pub writes_in_flight: usize,
-    /// Largest single read for a poll, bytes (a larger batch is read whole). Default 1 MiB.
+    /// Largest single read for a poll, bytes: a power of two from 4 KiB (a batch, or a step of the
+    /// index, that is longer is read whole). Default 1 MiB.
     pub read_bytes: usize,
+    /// Bytes read ahead of one sequential reader, within half of `cache_bytes` for all of them; 0
+    /// reads nothing ahead. Default 8 MiB.
+    pub read_ahead_bytes: usize,
+    /// Buffers that polls hold while they wait for more, bytes; beyond it a poll ends with what it
+    /// has. Default 32 MiB.
+    pub held_bytes: usize,
     /// Loaded indexes of sealed segments, all partitions together. Default 64.
     pub loaded_indexes: usize,
 }
@@ -124,6 +132,8 @@ impl Default for SharedLimits {
             write_bytes: 1 << 20,
             writes_in_flight: 8,
             read_bytes: 1 << 20,
+            read_ahead_bytes: 8 << 20,
+            held_bytes: 32 << 20,
             loaded_indexes: 64,
         }
     }

@@ -88,6 +88,11 @@ impl SparseIndex {
         behind.checked_sub(1).map(|i| self.entries[i])
     }
 
+    /// The first entry above file position `position`.
+    pub(crate) fn after_position(&self, position: u64) -> Option<IndexEntry> {
+        self.entries.get(self.entries.partition_point(|e| e.position <= position)).copied()
+    }
+
     /// True where [`SparseIndex::save`] has something to do.
     pub(crate) fn is_unsaved(&self) -> bool {
         self.saved < self.entries.len()

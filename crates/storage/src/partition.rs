@@ -85,7 +85,6 @@ pub(crate) struct Counters {
     pub(crate) polls: Cell<u64>,
     pub(crate) syncs: Cell<u64>,
     pub(crate) zeroed_bytes: Cell<u64>,
-    pub(crate) disk_read_bytes: Cell<u64>,
     pub(crate) corrupt_reads: Cell<u64>,
 }
 
@@ -233,7 +232,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             bytes_written: appender.bytes_dispatched,
             bytes_zeroed: counters.zeroed_bytes.get(),
             bytes_carried: appender.tail().carried_bytes(),
-            disk_read_bytes: counters.disk_read_bytes.get(),
+            disk_read_bytes: inner.life.read_bytes(),
             corrupt_reads: counters.corrupt_reads.get(),
             writes_in_flight: appender.writes_in_flight(),
             waiting_appends: appender.waiting_appends(),

@@ -46,8 +46,7 @@ pub(crate) fn looked_up<P: Platform, A: Answer>(
     inner.spawn(async move {
         if let Some(index) = walk(&task, segment, after).await {
             let index = Rc::new(index);
-            let limit = task.shared.limits().loaded_indexes;
-            task.segments.borrow_mut().keep_index(segment, Rc::clone(&index), limit);
+            task.life.keep_index(segment, &index);
             crate::marks::reindexed(&task, segment, &index).await;
         }
         drop(turn);

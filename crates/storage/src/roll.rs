@@ -74,9 +74,8 @@ fn begin<P: Platform, A: Answer>(
         let mut segments = inner.segments.borrow_mut();
         segments.set_facts(sealed.segment, Facts::sealed_at(sealed));
         segments.push(mark.segment);
-        let limit = inner.shared.limits().loaded_indexes;
-        segments.keep_index(sealed.segment, Rc::clone(&index), limit);
     }
+    inner.life.keep_index(sealed.segment, &index);
     inner.memory.borrow_mut().start_segment();
     *inner.file.borrow_mut() = Some(Rc::new(file));
     inner.appender.borrow_mut().rolled(mark, 0);

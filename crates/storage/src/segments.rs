@@ -1,25 +1,21 @@
 //! The segments of one partition in order, by first offset; the last one is the active one.
 
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use corelog_format::{index_file_name, segment_file_name};
 
-use crate::index::SparseIndex;
 use crate::sealed::Facts;
 
 /// One segment. Its name is its first offset.
 pub(crate) struct Segment {
     pub(crate) first_offset: u64,
-    /// The index, where it was loaded or built.
-    pub(crate) index: Option<Rc<SparseIndex>>,
     /// Of a sealed one, where they are known.
     facts: Option<Facts>,
 }
 
 impl Segment {
     pub(crate) fn new(first_offset: u64) -> Self {
-        Segment { first_offset, index: None, facts: None }
+        Segment { first_offset, facts: None }
     }
 }
 
@@ -98,10 +94,6 @@ impl Segments {
         self.list.iter().map(|segment| segment.first_offset)
     }
 
-    pub(crate) fn index(&self, first_offset: u64) -> Option<Rc<SparseIndex>> {
-        self.list[self.place(first_offset)?].index.clone()
-    }
-
     pub(crate) fn facts(&self, first_offset: u64) -> Option<Facts> {
         self.list[self.place(first_offset)?].facts
     }
@@ -110,18 +102,6 @@ impl Segments {
     pub(crate) fn set_facts(&mut self, first_offset: u64, facts: Facts) {
         if let Some(place) = self.place(first_offset) {
             self.list[place].facts = Some(facts);
-        }
-    }
-
-    /// Keeps a sealed segment's index; forgets the oldest ones beyond `limit`.
-    pub(crate) fn keep_index(&mut self, first_offset: u64, index: Rc<SparseIndex>, limit: usize) {
-        let Some(place) = self.place(first_offset) else { return };
-        self.list[place].index = Some(index);
-        let loaded = self.list.iter().filter(|segment| segment.index.is_some()).count();
-        let excess = loaded.saturating_sub(limit.max(1));
-        let others = self.list.iter_mut().filter(|s| s.first_offset != first_offset);
-        for segment in others.filter(|s| s.index.is_some()).take(excess) {
-            segment.index = None;
         }
     }
 }
@@ -150,15 +130,5 @@ mod tests {
         }
         assert_eq!(segments.trim(20), [10]);
         assert_eq!((segments.first(), segments.active()), (20, 40));
-    }
-
-    #[test]
-    fn loaded_indexes_are_bounded() {
-        let mut segments = Segments::new([0, 1, 2, 3].map(Segment::new).into());
-        for first in 0..4 {
-            segments.keep_index(first, Rc::default(), 2);
-        }
-        let loaded: Vec<u64> = segments.all().filter(|s| segments.index(*s).is_some()).collect();
-        assert_eq!(loaded, [2, 3]);
     }
 }

@@ -1,16 +1,23 @@
-//! What the partitions of one shard share: the platform, the cache of dispatched buffers, and the
-//! open handles of sealed segments. All of it bounded by limits that are fixed at open.
+//! What the partitions of one shard share: the platform, the cache of buffers, the open handles and
+//! the loaded indexes of segments. All of it bounded by limits that are fixed at open.
+
+mod by_life;
+mod cache;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use corelog_io::{BLOCK, Clock, Disk, IoError, IoOp, Open, Platform, align_up};
+use corelog_io::{BLOCK, Clock, Disk, IoError, IoOp, Open, Platform, Spawn, align_up};
 
 use crate::SharedLimits;
+use crate::index::SparseIndex;
 use crate::memory::Memory;
+use crate::read::Window;
+use by_life::ByLife;
+use cache::Cache;
 
 /// How often, and how far apart, a buffer is asked for that something waits for: one second.
 const ALLOC_TRIES: u32 = 1000;
@@ -34,45 +41,41 @@ impl<P: Platform> Clone for Shared<P> {
 struct Inner<P: Platform> {
     platform: P,
     limits: SharedLimits,
-    cached_bytes: Cell<usize>,
-    cached: RefCell<VecDeque<Cached<P>>>,
-    handles: RefCell<Handles<FileOf<P>>>,
+    cache: RefCell<Cache<Bytes<P>>>,
+    handles: RefCell<ByLife<FileOf<P>>>,
+    indexes: RefCell<ByLife<SparseIndex>>,
+    /// Bytes that polls in progress hold.
+    held: Cell<usize>,
+    /// Lives that have begun and not ended, and the first segment of each that is not trimmed.
+    alive: RefCell<HashMap<u64, u64>>,
+    lives: Cell<u64>,
     /// Held by whoever makes an index again: one at a time.
     reindex: RefCell<Weak<()>>,
 }
 
-struct Cached<P: Platform> {
-    memory: Weak<MemoryOf<P>>,
-    number: u64,
-    bytes: usize,
-}
-
-/// Handles by the life of the partition that reads and the segment's first offset, not by path: a
-/// path can come to name another file when a partition of the same id begins anew.
-struct Handles<F> {
-    files: HashMap<(u64, u64), (Rc<F>, u64)>,
-    clock: u64,
-    /// Lives that have begun and not ended, and the first segment of each that may be kept open.
-    alive: HashMap<u64, u64>,
-    lives: u64,
-}
-
-/// One opening of one partition. Its handles go with it.
+/// One opening of one partition. Its handles, indexes and windows go with it.
 pub(crate) struct Life<P: Platform> {
     shared: Shared<P>,
     number: u64,
+    /// Bytes that were read for polls.
+    read_bytes: Rc<Cell<u64>>,
 }
 
 impl<P: Platform> Shared<P> {
     /// What partitions on `platform` share within `limits`.
     pub fn new(platform: P, limits: SharedLimits) -> Self {
-        let handles = Handles { files: HashMap::new(), clock: 0, alive: HashMap::new(), lives: 0 };
-        let handles = RefCell::new(handles);
-        let (cached_bytes, cached) = (Cell::new(0), RefCell::default());
-        let reindex = RefCell::default();
-        Shared {
-            inner: Rc::new(Inner { platform, limits, cached_bytes, cached, handles, reindex }),
-        }
+        let inner = Inner {
+            cache: RefCell::new(Cache::new(limits.cache_bytes)),
+            handles: RefCell::new(ByLife::new(limits.open_files)),
+            indexes: RefCell::new(ByLife::new(limits.loaded_indexes)),
+            held: Cell::new(0),
+            alive: RefCell::default(),
+            lives: Cell::new(0),
+            reindex: RefCell::default(),
+            platform,
+            limits,
+        };
+        Shared { inner: Rc::new(inner) }
     }
 
     /// The platform.
@@ -85,14 +88,19 @@ impl<P: Platform> Shared<P> {
         &self.inner.limits
     }
 
-    /// Bytes of written buffers that are kept for readers.
+    /// Bytes of buffers that are kept for readers: written ones, and what was read and read ahead.
     pub fn cached_bytes(&self) -> usize {
-        self.inner.cached_bytes.get()
+        self.inner.cache.borrow().bytes()
     }
 
-    /// Open handles of sealed segments.
+    /// Open handles of segments, for reading.
     pub fn open_handles(&self) -> usize {
-        self.inner.handles.borrow().files.len()
+        self.inner.handles.borrow().len()
+    }
+
+    /// Loaded indexes of sealed segments.
+    pub fn loaded_indexes(&self) -> usize {
+        self.inner.indexes.borrow().len()
     }
 
     /// A buffer of `len` bytes; the cache makes room where the pool is empty. `None` where all of
@@ -102,20 +110,16 @@ impl<P: Platform> Shared<P> {
             if let Some(buf) = self.inner.platform.disk().alloc(len) {
                 return Some(buf);
             }
-            if !self.evict_oldest() {
-                return None;
-            }
+            let evicted = self.inner.cache.borrow_mut().evict_chunk();
+            evicted?.drop_bytes();
         }
     }
 
     /// Puts a written chunk of `memory` under the cache's budget. Chunks of one memory come in
     /// order.
     pub(crate) fn cache(&self, memory: &Rc<MemoryOf<P>>, number: u64, bytes: usize) {
-        let inner = &self.inner;
-        inner.cached_bytes.set(inner.cached_bytes.get() + bytes);
-        let memory = Rc::downgrade(memory);
-        inner.cached.borrow_mut().push_back(Cached { memory, number, bytes });
-        while inner.cached_bytes.get() > inner.limits.cache_bytes && self.evict_oldest() {}
+        self.inner.cache.borrow_mut().push_chunk(memory, number, bytes);
+        self.trim_cache();
     }
 
     /// A buffer of `len` bytes to write to `path`, waited for where writes in flight have them all.
@@ -161,26 +165,62 @@ impl<P: Platform> Shared<P> {
         Some(turn)
     }
 
-    fn evict_oldest(&self) -> bool {
-        let Some(oldest) = self.inner.cached.borrow_mut().pop_front() else { return false };
-        self.inner.cached_bytes.set(self.inner.cached_bytes.get() - oldest.bytes);
-        if let Some(memory) = oldest.memory.upgrade() {
-            memory.borrow_mut().evict(oldest.number);
+    /// Gives up what is over the budget. Bytes are dropped outside of the borrow: giving memory
+    /// back may run code that comes here.
+    fn trim_cache(&self) {
+        loop {
+            let Some(evicted) = self.inner.cache.borrow_mut().evict_excess() else { return };
+            evicted.drop_bytes();
         }
-        true
     }
 
     /// A partition is opened.
     pub(crate) fn begin_life(&self) -> Life<P> {
-        let mut handles = self.inner.handles.borrow_mut();
-        handles.lives += 1;
-        let number = handles.lives;
-        handles.alive.insert(number, 0);
-        Life { shared: self.clone(), number }
+        let number = self.inner.lives.get() + 1;
+        self.inner.lives.set(number);
+        self.inner.alive.borrow_mut().insert(number, 0);
+        Life { shared: self.clone(), number, read_bytes: Rc::default() }
+    }
+
+    /// Nothing is held by a poll that begins.
+    pub(crate) fn hold(&self) -> Held<P> {
+        Held { shared: self.clone(), bytes: 0 }
+    }
+}
+
+/// Buffers that a poll in progress holds while it may wait for others.
+pub(crate) struct Held<P: Platform> {
+    shared: Shared<P>,
+    bytes: usize,
+}
+
+impl<P: Platform> Held<P> {
+    pub(crate) fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        let held = &self.shared.inner.held;
+        held.set(held.get() + bytes);
+    }
+
+    /// True where so much is held by polls that wait that one with something to serve ends rather
+    /// than wait: buffers are finite, and all of them may be waiting for each other's.
+    pub(crate) fn is_too_much(&self) -> bool {
+        self.shared.inner.held.get() > self.shared.limits().held_bytes
+    }
+}
+
+impl<P: Platform> Drop for Held<P> {
+    fn drop(&mut self) {
+        let held = &self.shared.inner.held;
+        held.set(held.get() - self.bytes);
     }
 }
 
 impl<P: Platform> Life<P> {
+    /// Bytes that were read from the disk for polls.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.read_bytes.get()
+    }
+
     /// A handle for reading the segment at `path`: an open one, or a new one in place of the least
     /// recently used.
     pub(crate) async fn reader(&self, segment: u64, path: &Path) -> Result<Rc<FileOf<P>>, IoError> {
@@ -190,53 +230,106 @@ impl<P: Platform> Life<P> {
             return Ok(file);
         }
         let file = Rc::new(inner.platform.disk().open(path, Open::default()).await?);
-        inner.handles.borrow_mut().put(key, &file, inner.limits.open_files);
+        if self.keeps(segment) {
+            inner.handles.borrow_mut().put(key, &file);
+        }
         Ok(file)
     }
 
-    /// Forgets the handles of segments below `first`, whose files are about to be removed: each
-    /// closes when its last read is done, and only then its space is free.
-    pub(crate) fn trim(&self, first: u64) {
-        let mut handles = self.shared.inner.handles.borrow_mut();
-        if let Some(kept) = handles.alive.get_mut(&self.number) {
-            *kept = first;
-        }
-        handles.files.retain(|(life, segment), _| *life != self.number || *segment >= first);
+    /// The index of a sealed segment, where it is loaded.
+    pub(crate) fn index(&self, segment: u64) -> Option<Rc<SparseIndex>> {
+        self.shared.inner.indexes.borrow_mut().get((self.number, segment))
     }
 
-    /// Forgets the handles; they close when their last read is done, and no new one is kept.
-    pub(crate) fn end(&self) {
-        let mut handles = self.shared.inner.handles.borrow_mut();
-        if handles.alive.remove(&self.number).is_some() {
-            handles.files.retain(|(life, _), _| *life != self.number);
+    /// Keeps the index of a sealed segment, in place of the least recently used one.
+    pub(crate) fn keep_index(&self, segment: u64, index: &Rc<SparseIndex>) {
+        if self.keeps(segment) {
+            self.shared.inner.indexes.borrow_mut().put((self.number, segment), index);
         }
+    }
+
+    /// The window that holds `position`, being read or ready. It counts as used with `touch`.
+    pub(crate) fn window(
+        &self,
+        segment: u64,
+        position: u64,
+        touch: bool,
+    ) -> Option<Rc<Window<Bytes<P>>>> {
+        let windows = &mut self.shared.inner.cache.borrow_mut().windows;
+        let window = Rc::clone(windows.find(self.number, segment, position)?);
+        if touch {
+            windows.touch(self.number, segment, &window);
+        }
+        Some(window)
+    }
+
+    /// Begins to read `window` from `file`, for everyone who will want it. False where it is read
+    /// `ahead` and there is no room for it among those that wait for their readers.
+    ///
+    /// The read is a task of its own: who asked for it may be gone before it ends.
+    pub(crate) fn read(
+        &self,
+        segment: u64,
+        window: &Rc<Window<Bytes<P>>>,
+        file: &Rc<FileOf<P>>,
+        ahead: bool,
+    ) -> bool {
+        if ahead && !(self.keeps(segment) && self.shared.inner.cache.borrow().has_room(window)) {
+            return false;
+        }
+        if self.keeps(segment) {
+            let windows = &mut self.shared.inner.cache.borrow_mut().windows;
+            let before = windows.insert(self.number, segment, window, !ahead);
+            drop(before);
+        }
+        self.shared.trim_cache();
+        let (window, file) = (Rc::clone(window), Rc::clone(file));
+        let read_bytes = Rc::clone(&self.read_bytes);
+        self.shared.platform().spawn().spawn(async move {
+            let len = window.read(file).await;
+            read_bytes.set(read_bytes.get() + len as u64);
+        });
+        true
+    }
+
+    /// Forgets a window whose bytes are of no use; the next one who wants them reads anew.
+    pub(crate) fn forget(&self, segment: u64, window: &Rc<Window<Bytes<P>>>) {
+        let windows = &mut self.shared.inner.cache.borrow_mut().windows;
+        windows.remove(self.number, segment, window);
+    }
+
+    /// Forgets handles, indexes and windows of segments below `first`, whose files are about to be
+    /// removed: each file closes when its last read is done, and only then its space is free.
+    pub(crate) fn trim(&self, first: u64) {
+        if let Some(kept) = self.shared.inner.alive.borrow_mut().get_mut(&self.number) {
+            *kept = first;
+        }
+        self.let_go(first);
+    }
+
+    /// Forgets everything; files close when their last read is done, and nothing new is kept.
+    pub(crate) fn end(&self) {
+        if self.shared.inner.alive.borrow_mut().remove(&self.number).is_some() {
+            self.let_go(u64::MAX);
+        }
+    }
+
+    fn let_go(&self, first: u64) {
+        let inner = &self.shared.inner;
+        let stays = |(life, segment)| life != self.number || segment >= first;
+        inner.handles.borrow_mut().retain(stays);
+        inner.indexes.borrow_mut().retain(stays);
+        let windows = inner.cache.borrow_mut().windows.trim(self.number, first);
+        drop(windows);
+    }
+
+    fn keeps(&self, segment: u64) -> bool {
+        self.shared.inner.alive.borrow().get(&self.number).is_some_and(|first| segment >= *first)
     }
 }
 
 impl<P: Platform> Drop for Life<P> {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-impl<F> Handles<F> {
-    fn get(&mut self, key: (u64, u64)) -> Option<Rc<F>> {
-        self.clock += 1;
-        let (file, used) = self.files.get_mut(&key)?;
-        *used = self.clock;
-        Some(Rc::clone(file))
-    }
-
-    fn put(&mut self, key: (u64, u64), file: &Rc<F>, limit: usize) {
-        if self.alive.get(&key.0).is_none_or(|first| key.1 < *first) {
-            return;
-        }
-        while self.files.len() >= limit.max(1) {
-            let oldest = self.files.iter().min_by_key(|(_, (_, used))| *used);
-            let Some(oldest) = oldest.map(|(key, _)| *key) else { break };
-            self.files.remove(&oldest);
-        }
-        self.clock += 1;
-        self.files.insert(key, (Rc::clone(file), self.clock));
     }
 }

@@ -91,6 +91,8 @@ fn chaos(seed: u64) {
         write_bytes: [4 << 10, 64 << 10, 1 << 20][rng.index(3)],
         writes_in_flight: [1, 2, 8][rng.index(3)],
         read_bytes: [4 << 10, 64 << 10, 1 << 20][rng.index(3)],
+        read_ahead_bytes: [0, 16 << 10, 256 << 10, 8 << 20][rng.index(4)],
+        held_bytes: [0, 64 << 10, 32 << 20][rng.index(3)],
         open_files: [1, 256][rng.index(2)],
         loaded_indexes: [1, 64][rng.index(2)],
     };

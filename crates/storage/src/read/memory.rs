@@ -10,14 +10,14 @@ use crate::Answer;
 use crate::memory::BatchPlace;
 use crate::partition::{BytesOf, Inner};
 
-/// Serves as much as the selection takes, if its next offset is in memory. Memory reaches up to
-/// the end of the log, so a true answer means that the poll is complete.
+/// Serves as much as the selection takes, where its next offset is in memory. Memory reaches up to
+/// the end of the log, so the poll is complete then.
 pub(super) fn serve<P: Platform, A: Answer>(
     inner: &Inner<P, A>,
     selection: &mut Selection<BytesOf<P>>,
-) -> bool {
+) {
     let memory = inner.memory.borrow();
-    let Some(first) = memory.find_offset(selection.next()) else { return false };
+    let Some(first) = memory.find_offset(selection.next()) else { return };
     let mut run: Option<Range<u64>> = None;
     for place in memory.batches().range(first..) {
         match selection.take(place.base_offset, place.message_count, place.len) {
@@ -41,7 +41,6 @@ pub(super) fn serve<P: Platform, A: Answer>(
     if let Some(run) = run {
         add(inner, selection, run);
     }
-    true
 }
 
 /// Adds a run of whole batches.

@@ -1,10 +1,18 @@
 //! Polls: where to start, what to select, memory before disk, and the reply's pieces.
 
+mod cursor;
+mod damage;
 mod disk;
 mod hints;
+mod index_load;
 mod memory;
+mod plan;
 mod select;
+mod source;
+mod time;
 mod walker;
+mod window;
+mod windows;
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -14,10 +22,15 @@ use corelog_format::BATCH_HEADER_LEN;
 use corelog_io::{Platform, SharedBytes};
 
 pub(crate) use hints::Hints;
+#[cfg(test)]
+pub(crate) use plan::Cut;
 pub(crate) use walker::{Damage, ReadFault, Walker};
+pub(crate) use window::Window;
+pub(crate) use windows::Windows;
 
 use crate::partition::{BytesOf, Inner};
 use crate::{Answer, PollError};
+use plan::{Begin, Source};
 use select::Selection;
 
 /// Where a poll starts. All of it is clipped to what is retained and readable.
@@ -106,18 +119,25 @@ async fn from_start<P: Platform, A: Answer>(
     start: u64,
     end: u64,
 ) -> Result<Polled<BytesOf<P>>, PollError> {
-    let from = match query.from {
-        From::Offset(offset) => offset.max(start),
-        From::First => start,
-        From::Last(count) => end.saturating_sub(u64::from(count)).max(start),
-        From::Timestamp(time) => first_at(inner, time, start, end).await?,
+    let from = match plan::begin(query.from, start, end) {
+        Begin::At(offset) => offset,
+        Begin::Time(time) => first_at(inner, time, start, end).await?,
     };
     let mut selection = Selection::new(from, end, query.max_messages, query.max_bytes);
+    let mut held = inner.shared.hold();
     while !selection.is_done() {
-        if memory::serve(inner, &mut selection) {
-            break;
-        }
-        match disk::serve(inner, &mut selection).await {
+        let served = match source(inner, selection.next(), end) {
+            Source::Nobody => break,
+            Source::Memory => {
+                memory::serve(inner, &mut selection);
+                break;
+            }
+            Source::Segment(segment) => {
+                disk::serve(inner, segment, &mut selection, &mut held).await
+            }
+            Source::Hole(first) => Err(damage::hole(selection.next(), first)),
+        };
+        match served {
             Ok(()) => {}
             // The good prefix is served; the next poll begins at the damage and says so.
             Err(_) if selection.has_any() => break,
@@ -125,6 +145,13 @@ async fn from_start<P: Platform, A: Answer>(
         }
     }
     Ok(selection.finish())
+}
+
+/// Who serves `offset` now.
+fn source<P: Platform, A: Answer>(inner: &Inner<P, A>, offset: u64, end: u64) -> Source {
+    let memory = inner.memory.borrow().batches().front().map(|batch| batch.base_offset);
+    let segments = inner.segments.borrow();
+    plan::source(offset, end, memory, segments.holding(offset), segments.first())
 }
 
 /// First retained offset and the end of what may be read.
@@ -151,7 +178,7 @@ async fn first_at<P: Platform, A: Answer>(
             return Ok(offset);
         }
         let written = inner.appender.borrow().written().next_offset;
-        if let Some(offset) = disk::first_at(inner, time, start).await? {
+        if let Some(offset) = time::first_at(inner, time, start).await? {
             return Ok(offset);
         }
         // It stands behind what was written then: in memory, unless it was written meanwhile.

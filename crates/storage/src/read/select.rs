@@ -59,6 +59,21 @@ impl<S: SharedBytes> Selection<S> {
         self.bytes_left
     }
 
+    /// First offset that is certainly not served.
+    pub(crate) fn until(&self) -> u64 {
+        self.end.min(self.next.saturating_add(u64::from(self.messages_left)))
+    }
+
+    /// Pieces that were served.
+    pub(crate) fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Serves nothing more, if anything is served.
+    pub(crate) fn stop(&mut self) {
+        self.stopped |= self.has_any();
+    }
+
     /// True where a next batch of this length (`None`: not known without another read) is not
     /// worth reading: something is served, and it would not fit or little room is left.
     pub(crate) fn stop_before(&mut self, len: Option<u64>) -> bool {

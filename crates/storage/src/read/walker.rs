@@ -1,4 +1,4 @@
-//! Walks verified batches of one segment file, window by window.
+//! Walks verified batches of one segment file, read for nobody else: what recovery does.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -67,13 +67,6 @@ impl<F: File> Walker<F> {
     /// Position of the next batch, or where the walk stopped.
     pub(crate) fn position(&self) -> u64 {
         self.scan.position()
-    }
-
-    /// Length of the next batch, where its header has been read already; it is not verified.
-    pub(crate) fn peek_len(&self) -> Option<u64> {
-        let (start, bytes) = self.window.as_ref()?;
-        let rest = bytes.as_ref().get((self.scan.position() - start) as usize..)?;
-        BatchHeader::parse(rest).ok().map(|header| header.batch_length)
     }
 
     /// The next batch; `None` at the end of the log in this file.

@@ -1,0 +1,130 @@
+//! Loads the index of a sealed segment in bounded memory, whatever its file holds.
+
+use std::path::Path;
+
+use corelog_format::INDEX_ENTRY_LEN;
+use corelog_io::{BLOCK, Disk, File, Open};
+
+use crate::index::SparseIndex;
+
+/// Read at once: whole entries in whole blocks. The index of 1 GiB at a step of 64 KiB.
+const PIECE: usize = 4 * (INDEX_ENTRY_LEN * BLOCK);
+/// Entries kept of one index. Where a file has more (the reference server's may have one a batch,
+/// and a step may be as small as a block), only every so many bytes of log keep theirs.
+const ENTRIES_MAX: usize = 1 << 16;
+/// No index of a segment is longer than this: one entry for each smallest batch of 1 GiB.
+const FILE_MAX: u64 = 96 << 20;
+
+/// The index in the file at `path`, an entry for each `step` bytes of log or more. Where there is
+/// no file, or nothing of use in it, the index is empty, which is always correct. `None` where the
+/// disk could not say: correct as an empty one is, but not to be kept.
+pub(super) async fn load<D: Disk>(disk: &D, path: &Path, step: u64) -> Option<SparseIndex> {
+    let file = match disk.open(path, Open::default()).await {
+        Err(error) if error.is_not_found() => return Some(SparseIndex::default()),
+        opened => opened.ok()?,
+    };
+    let mut thinned = Thinned::new(step, ENTRIES_MAX);
+    let mut at = 0;
+    while at < FILE_MAX {
+        let bytes = file.read_at(at, PIECE).await.ok()?;
+        let bytes = bytes.as_ref();
+        if !thinned.add(bytes) || bytes.len() < PIECE {
+            break;
+        }
+        at += PIECE as u64;
+    }
+    Some(thinned.index)
+}
+
+/// An index of at most `max` entries: where it is full, its step is doubled.
+struct Thinned {
+    index: SparseIndex,
+    /// The last entry that was seen: offset and position.
+    last: Option<(u64, u64)>,
+    step: u64,
+    max: usize,
+}
+
+impl Thinned {
+    fn new(step: u64, max: usize) -> Self {
+        Thinned { index: SparseIndex::default(), last: None, step, max }
+    }
+
+    /// Adds the entries of a piece of the file; false where they end in it.
+    fn add(&mut self, piece: &[u8]) -> bool {
+        let parsed = SparseIndex::parse(piece);
+        for entry in parsed.entries() {
+            let place = (entry.base_offset, entry.position);
+            if self.last.is_some_and(|last| last.0 >= place.0 || last.1 >= place.1) {
+                return false;
+            }
+            self.last = Some(place);
+            self.index.note(*entry, self.step);
+            while self.index.entries().len() > self.max {
+                self.step = self.step.saturating_mul(2);
+                let all = std::mem::take(&mut self.index);
+                all.entries().iter().for_each(|entry| self.index.note(*entry, self.step));
+            }
+        }
+        parsed.entries().len() == piece.len() / INDEX_ENTRY_LEN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use corelog_format::IndexEntry;
+    use corelog_io::Platform;
+    use corelog_io::sim::Sim;
+
+    use super::*;
+
+    fn bytes(entries: impl Iterator<Item = (u64, u64)>) -> Vec<u8> {
+        let entry = |(n, position)| IndexEntry { base_offset: n, base_timestamp: n + 1, position };
+        entries.flat_map(|e| entry(e).encode()).collect()
+    }
+
+    fn positions(index: &SparseIndex) -> Vec<u64> {
+        index.entries().iter().map(|entry| entry.position).collect()
+    }
+
+    #[test]
+    fn more_entries_than_fit_are_thinned_out_evenly() {
+        let mut thinned = Thinned::new(100, 8);
+        assert!(thinned.add(&bytes((0..20).map(|n| (n, n * 50)))));
+        assert_eq!(positions(&thinned.index), [0, 200, 400, 600, 800]);
+        assert!(thinned.add(&bytes((20..40).map(|n| (n, n * 50)))));
+        assert_eq!(positions(&thinned.index), [0, 400, 800, 1200, 1600]);
+        assert!(!thinned.add(&bytes([(41, 3_000), (0, 0), (42, 5_000)].into_iter())));
+        assert!(!thinned.add(&bytes([(12, 9_000)].into_iter())), "it goes back");
+        assert_eq!(positions(&thinned.index), [0, 400, 800, 1200, 1600, 3000]);
+    }
+
+    #[test]
+    fn positions_at_the_end_of_the_number_line_end_the_thinning() {
+        let mut thinned = Thinned::new(u64::MAX / 4, 2);
+        thinned.add(&bytes((0..9).map(|n| (n, n * (u64::MAX / 9)))));
+        assert!(thinned.index.entries().len() <= 2, "{:?}", thinned.index);
+    }
+
+    #[test]
+    fn a_file_of_many_pieces_is_read_to_its_end() {
+        let sim = Sim::new(1);
+        let count = (2 * PIECE / INDEX_ENTRY_LEN + 5) as u64;
+        let disk = sim.platform().disk().clone();
+        let path = Path::new("/0.index");
+        sim.run(async {
+            assert_eq!(load(&disk, path, 4096).await, Some(SparseIndex::default()), "none");
+            let mut all = bytes((0..count).map(|n| (n, n * 5_000)));
+            all.resize(all.len().next_multiple_of(BLOCK), 0);
+            let how = Open { create_new: true, ..Open::default() };
+            let file = disk.open(path, how).await.unwrap();
+            let mut buf = disk.alloc(all.len()).unwrap();
+            buf.as_mut().copy_from_slice(&all);
+            file.write_at(corelog_io::Buf::freeze(buf, all.len()), 0).await.unwrap();
+            let index = load(&disk, path, 64 << 10).await.unwrap();
+            let last = index.entries().last().unwrap();
+            assert!(last.position > (count - 20) * 5_000, "{last:?}");
+            assert!(index.entries().len() as u64 <= count * 5_000 / (64 << 10) + 1);
+        });
+    }
+}

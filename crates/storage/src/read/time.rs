@@ -1,0 +1,102 @@
+//! The first batch at or after a time, exact to the batch.
+//!
+//! Segments are searched by the time of their first batch, then the index narrows one of them, and
+//! the rest is walked, verified. Damage that lies elsewhere is passed by; damage on the walk may
+//! hide the batch that is asked for, so it is the poll's error, with the offset behind it.
+
+use std::rc::Rc;
+
+use corelog_io::Platform;
+
+use super::cursor::Cursor;
+use super::damage::{ONE_BATCH, failed};
+use super::plan::Want;
+use super::source::{Source, Start};
+use super::walker::ReadFault;
+use crate::partition::Inner;
+use crate::{Answer, PollError};
+
+/// Offset of the first batch at or after `time` in the segment files, as far as they are written.
+pub(super) async fn first_at<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    time: u64,
+    start: u64,
+) -> Result<Option<u64>, PollError> {
+    let mut segments: Vec<u64> = inner.segments.borrow().all().collect();
+    // The last segment that is known to begin before `time` holds the batch, or one behind it
+    // begins with it.
+    let (mut low, mut high) = (0, segments.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match first_time(inner, &segments[middle..high]).await? {
+            Some((at, first)) if first < time => low = middle + at + 1,
+            _ => high = middle,
+        }
+    }
+    for segment in segments.split_off(low.saturating_sub(1)) {
+        if let Some(offset) = first_in(inner, segment, time).await? {
+            return Ok(Some(offset.max(start)));
+        }
+    }
+    Ok(None)
+}
+
+/// The first of `segments` whose first batch can be read, and that batch's time; `None` where none
+/// can, or there is none.
+async fn first_time<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    segments: &[u64],
+) -> Result<Option<(usize, u64)>, PollError> {
+    for (at, segment) in segments.iter().enumerate() {
+        let source = Source::open(inner, *segment).await?;
+        let origin = source.origin();
+        match Cursor::new(source, origin).next(&ONE_BATCH).await {
+            Ok(found) => return Ok(found.map(|batch| (at, batch.header.base_timestamp))),
+            Err(ReadFault::Io(error)) => return Err(PollError::Io(error)),
+            Err(ReadFault::Damage(_)) => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Offset of the first batch of `segment` at or after `time`.
+async fn first_in<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    segment: u64,
+    time: u64,
+) -> Result<Option<u64>, PollError> {
+    let source = Source::open(inner, segment).await?;
+    let older = source.look(|index| index.before_time(time));
+    let mut start = older.map_or(source.origin(), Start::of);
+    let after = inner.segments.borrow().after(segment);
+    let want = Want { bytes: inner.config.index_step, until: u64::MAX, way: 0, run: 0 };
+    let mut cursor = Cursor::new(source, start);
+    let mut is_first = true;
+    loop {
+        let found = match cursor.next(&want).await {
+            Ok(found) => found,
+            // The entry lies, or what it points to is damaged: either way from one before it.
+            Err(ReadFault::Damage(_)) if start.hint && is_first => {
+                start = cursor.source().before(start);
+                cursor = cursor.restart(start);
+                continue;
+            }
+            Err(fault) => return Err(failed(cursor.source(), fault).await),
+        };
+        let Some(batch) = found else { return Ok(None) };
+        if batch.header.base_timestamp >= time {
+            // The entry was said to be older than `time`: a batch before it may match.
+            if start.hint && is_first {
+                start = cursor.source().before(start);
+                cursor = cursor.restart(start);
+                continue;
+            }
+            return Ok(Some(batch.header.base_offset));
+        }
+        // A sealed file has no length of its own to stop at: its last batch ends it.
+        if after.is_some() && batch.header.end_offset() == after {
+            return Ok(None);
+        }
+        is_first = false;
+    }
+}
