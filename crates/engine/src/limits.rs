@@ -29,8 +29,9 @@ pub struct Limits {
     /// Buffers that polls read into, bytes. Polls wait where it is used up. From 128 MiB, twice
     /// the largest batch; it is a bound, not an allocation. Default 256 MiB.
     pub read_bytes: usize,
-    /// Part of `write_bytes` that keeps written data for readers at the end of the logs. Default
-    /// 16 MiB.
+    /// Buffers kept for readers, bytes: part of `write_bytes` keeps what was written at the end of
+    /// the logs, part of `read_bytes` what was read from files and read ahead of sequential readers,
+    /// each its half at least where both want more. Default 32 MiB.
     pub cache_bytes: usize,
     /// Buffers that records hold which left the shard, bytes; what goes beyond is copied.
     /// Default 24 MiB.
@@ -98,6 +99,12 @@ impl Default for Limits {
     }
 }
 
+/// Buffer of a read of the largest batch: it begins and ends inside of blocks, and the pool knows
+/// powers of two only.
+fn largest_read() -> usize {
+    (BATCH_BYTES_MAX as usize + 2 * BLOCK).next_power_of_two()
+}
+
 /// A limit that cannot be worked with. Nothing was touched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidLimit {
@@ -128,9 +135,7 @@ impl Limits {
             let allowed = "a power of two from 65536 (64 KiB) to 2^36".to_owned();
             return refused("registered_bytes", registered, allowed);
         }
-        // A read of the largest batch begins and ends inside of blocks, and the pool knows powers
-        // of two only.
-        let largest = (BATCH_BYTES_MAX as usize + 2 * BLOCK).next_power_of_two();
+        let largest = largest_read();
         let promised = self.cache_bytes.saturating_add(self.lease_bytes);
         let single = self.single_write_bytes;
         if !single.is_power_of_two() || !(4 * KIB..=16 * MIB).contains(&single) {
@@ -186,7 +191,12 @@ impl Limits {
     }
 
     pub(crate) fn shared(&self) -> SharedLimits {
+        let shared = SharedLimits::default();
+        // Polls that wait for more may not hold what a read of the largest batch needs, which
+        // would wait for them in turn.
+        let others = largest_read() + self.lease_bytes + self.cache_bytes;
         SharedLimits {
+            held_bytes: self.read_bytes.saturating_sub(others).min(shared.held_bytes),
             cache_bytes: self.cache_bytes,
             open_files: self.open_files,
             write_bytes: self.single_write_bytes,

@@ -103,7 +103,7 @@ impl std::error::Error for ConfigError {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedLimits {
     /// Buffers kept for readers, bytes: dispatched ones of the tails, and what was read and read
-    /// ahead from files. Each of the two is left half of it. Default 16 MiB.
+    /// ahead from files. Each of the two is left half of it. Default 32 MiB.
     pub cache_bytes: usize,
     /// Open files kept for reading segments. Default 256.
     pub open_files: usize,
@@ -115,7 +115,7 @@ pub struct SharedLimits {
     /// index, that is longer is read whole). Default 1 MiB.
     pub read_bytes: usize,
     /// Bytes read ahead of one sequential reader, within half of `cache_bytes` for all of them; 0
-    /// reads nothing ahead. Default 8 MiB.
+    /// reads nothing ahead. Default 16 MiB.
     pub read_ahead_bytes: usize,
     /// Buffers that polls hold while they wait for more, bytes; beyond it a poll ends with what it
     /// has. Default 32 MiB.
@@ -127,12 +127,12 @@ pub struct SharedLimits {
 impl Default for SharedLimits {
     fn default() -> Self {
         SharedLimits {
-            cache_bytes: 16 << 20,
+            cache_bytes: 32 << 20,
             open_files: 256,
             write_bytes: 1 << 20,
             writes_in_flight: 8,
             read_bytes: 1 << 20,
-            read_ahead_bytes: 8 << 20,
+            read_ahead_bytes: 16 << 20,
             held_bytes: 32 << 20,
             loaded_indexes: 64,
         }

@@ -174,6 +174,16 @@ impl<P: Platform> Shared<P> {
         }
     }
 
+    /// Gives up all windows; those that are being read end first.
+    fn drop_windows(&self) {
+        loop {
+            let evicted = self.inner.cache.borrow_mut().windows.evict();
+            if evicted.is_none() {
+                return;
+            }
+        }
+    }
+
     /// A partition is opened.
     pub(crate) fn begin_life(&self) -> Life<P> {
         let number = self.inner.lives.get() + 1;
@@ -277,7 +287,10 @@ impl<P: Platform> Life<P> {
         if ahead && !(self.keeps(segment) && self.shared.inner.cache.borrow().has_room(window)) {
             return false;
         }
-        if self.keeps(segment) {
+        if window.cost() > self.shared.limits().cache_bytes {
+            // A long batch may need all the memory that reads have: the cache gives way.
+            self.shared.drop_windows();
+        } else if self.keeps(segment) {
             let windows = &mut self.shared.inner.cache.borrow_mut().windows;
             let before = windows.insert(self.number, segment, window, !ahead);
             drop(before);

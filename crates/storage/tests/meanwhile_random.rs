@@ -23,10 +23,13 @@ async fn reads(
     stop: Rc<Cell<bool>>,
     seed: u64,
 ) {
+    let mut next = 0;
     while !stop.get() {
         let end = log.readable_end();
         let known = made.borrow().clone();
-        let from = match rng.below(5) {
+        let from = match rng.below(8) {
+            // On from where the last poll ended: such a reader is read ahead for.
+            5.. => From::Offset(next),
             0 => From::First,
             1 => From::Last(rng.below(20) as u32),
             2 if !known.is_empty() => {
@@ -37,6 +40,7 @@ async fn reads(
         };
         let got = poll(&log, from, 1 + rng.below(40) as u32, rng.below(200_000) as usize).await;
         let got = got.unwrap_or_else(|error| panic!("seed {seed}: {from:?}: {error}"));
+        next = if got.messages > 0 { got.next } else { rng.below(end + 1) };
         let now = made.borrow().clone();
         for batch in got.batches() {
             let header = *batch.header();
