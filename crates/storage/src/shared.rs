@@ -44,13 +44,13 @@ struct Inner<P: Platform> {
     cache: RefCell<Cache<Bytes<P>>>,
     handles: RefCell<ByLife<FileOf<P>>>,
     indexes: RefCell<ByLife<SparseIndex>>,
-    /// Held by whoever makes an index again: one at a time.
-    reindex: RefCell<Weak<()>>,
     /// Bytes that polls in progress hold.
     held: Cell<usize>,
     /// Lives that have begun and not ended, and the first segment of each that is not trimmed.
     alive: RefCell<HashMap<u64, u64>>,
     lives: Cell<u64>,
+    /// Held by whoever makes an index again: one at a time.
+    reindex: RefCell<Weak<()>>,
 }
 
 /// One opening of one partition. Its handles, indexes and windows go with it.
@@ -68,10 +68,10 @@ impl<P: Platform> Shared<P> {
             cache: RefCell::new(Cache::new(limits.cache_bytes)),
             handles: RefCell::new(ByLife::new(limits.open_files)),
             indexes: RefCell::new(ByLife::new(limits.loaded_indexes)),
-            reindex: RefCell::default(),
             held: Cell::new(0),
             alive: RefCell::default(),
             lives: Cell::new(0),
+            reindex: RefCell::default(),
             platform,
             limits,
         };

@@ -372,3 +372,14 @@ fn closed_means_closed() {
         assert_eq!(platform.disk().open_files(), 0, "every handle went back");
     });
 }
+
+#[test]
+fn a_poll_is_a_small_future() {
+    // It is moved a few times on its way into a task, also where memory serves it at once.
+    let sim = Sim::new(77);
+    sim.run(async {
+        let log = open(sim.platform(), LogConfig::default()).await;
+        let size = std::mem::size_of_val(&log.poll(query(From::First, 1, 1)));
+        assert!(size <= 768, "{size} bytes");
+    });
+}

@@ -52,7 +52,8 @@ fn each_operation_of_each_poll_may_fail_and_the_poll_says_so() {
         {
             for (place, expected) in queries {
                 for nth in 1.. {
-                    let fault = sim.disk().inject(Fault::fail(code).of(op).from_nth(nth));
+                    let fault =
+                        sim.disk().inject(Fault::fail(code).of(op).from_nth(nth).for_ever());
                     let result = poll(&log, place, 1, 1).await;
                     let met = sim.disk().hits(fault) > 0;
                     sim.disk().lift(fault);

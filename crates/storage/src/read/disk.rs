@@ -28,17 +28,17 @@ pub(super) async fn serve<P: Platform, A: Answer>(
     let mut run = hint.map_or(0, |hint| hint.run);
     let source = Source::open(inner, segment).await?;
     let start = find(&source, hint, wanted);
-    let mut is_looked_up = hint.is_none();
     let way = if start.hint { inner.config.index_step } else { 0 };
     let mut want = want(selection, way, run);
-    let First { mut cursor, start, lied, mut found } = first(source, start, &want).await?;
+    let (mut cursor, mut found, from) = first(source, start, &want).await?;
+    let mut looked_up = hint.is_none();
     let after = inner.segments.borrow().after(segment);
     let mut goes_on = None;
     while let Some(batch) = found {
         let (begin, end) = (cursor.position() - batch.header.batch_length, cursor.position());
         let taken = take(selection, &batch, cursor.window_cost(), held);
-        if taken && std::mem::take(&mut is_looked_up) {
-            crate::reindex::looked_up(inner, segment, begin - start.position, lied);
+        if taken && std::mem::take(&mut looked_up) {
+            crate::reindex::looked_up(inner, segment, begin - from.position, from.lied);
         }
         let next = selection.next();
         run += if taken { batch.header.batch_length } else { 0 };
@@ -71,13 +71,11 @@ pub(super) async fn serve<P: Platform, A: Answer>(
     Err(ended_early(segment, cursor.position(), after))
 }
 
-/// Where the reading of a segment began.
-struct First<P: Platform, A: Answer> {
-    cursor: Cursor<P, A>,
-    start: Start,
-    /// The index named places before this one that hold no batch.
+/// Where a walk began.
+struct Began {
+    position: u64,
+    /// The index named places before that hold no batch.
     lied: bool,
-    found: Option<Stored<BytesOf<P>>>,
 }
 
 /// The batch that holds what is wanted, or one before it. Where the index lied it goes back to an
@@ -86,12 +84,14 @@ async fn first<P: Platform, A: Answer>(
     source: Source<P, A>,
     mut start: Start,
     want: &Want,
-) -> Result<First<P, A>, PollError> {
+) -> Result<(Cursor<P, A>, Option<Stored<BytesOf<P>>>, Began), PollError> {
     let mut cursor = Cursor::new(source, start);
     let mut lies = 0;
     loop {
         match cursor.next(want).await {
-            Ok(found) => return Ok(First { cursor, start, lied: lies > 0, found }),
+            Ok(found) => {
+                return Ok((cursor, found, Began { position: start.position, lied: lies > 0 }));
+            }
             Err(ReadFault::Damage(_)) if start.hint => {
                 lies += 1;
                 start = cursor.source().before(start, lies);

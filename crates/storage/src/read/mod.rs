@@ -121,7 +121,9 @@ async fn from_start<P: Platform, A: Answer>(
 ) -> Result<Polled<BytesOf<P>>, PollError> {
     let from = match plan::begin(query.from, start, end) {
         Begin::At(offset) => offset,
-        Begin::Time(time) => first_at(inner, time, start, end).await?,
+        // What waits for the disk is boxed, here and below: a poll of the tail's memory is a small
+        // future, which is moved a few times on its way into a task.
+        Begin::Time(time) => Box::pin(first_at(inner, time, start, end)).await?,
     };
     let mut selection = Selection::new(from, end, query.max_messages, query.max_bytes);
     let mut held = inner.shared.hold();
@@ -133,7 +135,7 @@ async fn from_start<P: Platform, A: Answer>(
                 break;
             }
             Source::Segment(segment) => {
-                disk::serve(inner, segment, &mut selection, &mut held).await
+                Box::pin(disk::serve(inner, segment, &mut selection, &mut held)).await
             }
             Source::Hole(first) => Err(damage::hole(selection.next(), first)),
         };

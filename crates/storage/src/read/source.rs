@@ -105,22 +105,21 @@ impl<P: Platform, A: Answer> Source<P, A> {
     ///
     /// # Errors
     /// The error of a read that was made for this call: one that was read ahead and failed is read
-    /// again, and where a sector cannot be read, only as much as is needed: it may be another's.
-    /// Cancel-safe; the reads go on.
+    /// again. Cancel-safe; the reads go on.
     pub(super) async fn window(
         &self,
         position: u64,
         at_least: u64,
         want: &Want,
     ) -> Result<Rc<Window<BytesOf<P>>>, IoError> {
-        let mut narrow = false;
+        let mut least = false;
         loop {
             let found = self.inner.life.window(self.segment, position, true);
             let found = found.filter(|w| w.covers(position, at_least) && !w.is_failed());
             let is_ours = found.is_none();
             let window = match found {
                 Some(window) => window,
-                None => self.read_now(position, at_least, want, narrow),
+                None => self.read_now(position, at_least, least, want),
             };
             self.read_ahead(&window, position, want);
             window.ended().await;
@@ -128,17 +127,17 @@ impl<P: Platform, A: Answer> Source<P, A> {
                 return Ok(window);
             }
             self.inner.life.forget(self.segment, &window);
-            if is_ours {
+            let error = window.take_error();
+            // A sector ahead may be the one that cannot be read: only the batch itself counts.
+            let is_ahead = error.as_ref().is_some_and(IoError::is_unreadable) && !least;
+            least |= is_ours;
+            if is_ours && !is_ahead {
                 let broken = || {
                     let path = self.inner.log_path(self.segment);
                     let text = std::io::Error::other("the read was given up");
                     IoError::new(corelog_io::IoOp::Read, path, text)
                 };
-                let error = window.take_error().unwrap_or_else(broken);
-                if narrow || !error.is_unreadable() {
-                    return Err(error);
-                }
-                narrow = true;
+                return Err(error.unwrap_or_else(broken));
             }
         }
     }
@@ -153,21 +152,20 @@ impl<P: Platform, A: Answer> Source<P, A> {
         want.reach(self.inner.shared.limits(), self.inner.config.index_step)
     }
 
-    /// Begins to read the window with a batch at `position`; where it is `narrow`, no more than is
-    /// needed of that batch.
+    /// Begins to read a window with a batch at `position`; one with nothing but `at_least` bytes of
+    /// it where `least` is set.
     fn read_now(
         &self,
         position: u64,
         at_least: u64,
+        least: bool,
         want: &Want,
-        narrow: bool,
     ) -> Rc<Window<BytesOf<P>>> {
         let reach = self.reach(want);
-        let mut cut = self.look(|index| plan::window(index, self.end, position, at_least, reach));
-        if narrow {
-            let to = position.saturating_add(at_least).min(self.end);
-            cut = Cut { to, whole: false, ..cut };
-        }
+        let cut = match least {
+            true => Cut { from: position, to: position + at_least, whole: false },
+            false => self.look(|index| plan::window(index, self.end, position, at_least, reach)),
+        };
         let window = Rc::new(Window::new(cut, self.end));
         self.inner.life.read(self.segment, &window, &self.file, false);
         window

@@ -1,4 +1,4 @@
-//! Walks verified batches of one segment file, read by nobody else: what recovery does.
+//! Walks verified batches of one segment file, read for nobody else: what recovery does.
 
 use std::ops::Range;
 use std::rc::Rc;
