@@ -139,24 +139,20 @@ pub fn rows() -> Vec<&'static str> {
 
 /// The situation of every row.
 pub fn situation(row: &'static str) -> Situation {
+    let with_mark = above_the_mark(row).or_else(|| below_the_mark(row));
+    let found = with_mark.or_else(|| without_a_mark(row));
+    found.unwrap_or_else(|| panic!("no situation for the row {row}: write one"))
+}
+
+fn above_the_mark(row: &'static str) -> Option<Situation> {
     use Ended::{Closed, MarkAtStart};
-    match row {
-        "new" => {
-            let sim = Sim::new(1);
-            sim.disk().put(log_file(0), &[]).unwrap();
-            Scene { sim, model: Model::default() }.is(row, 0, 0, &[0])
-        }
+    Some(match row {
         "whole" => {
             let scene = Scene::new(&SIZES, MarkAtStart);
             // One made ahead of need and reserved, one just made.
             scene.sim.disk().put(log_file(8), &[]).unwrap();
             scene.sim.disk().put(log_file(12), &[0; 9_000]).unwrap();
             changed(scene.is(row, 4, 4, &[0, 1]))
-        }
-        "adopted" => {
-            let scene = Scene::new(&SIZES, Closed);
-            scene.delete(manifest());
-            scene.is(row, 4, 4, &[0, 1])
         }
         "torn tail" => {
             let scene = Scene::new(&SIZES, MarkAtStart);
@@ -179,6 +175,24 @@ pub fn situation(row: &'static str) -> Situation {
             let (stray, _) = scene.plant_stray();
             Situation { aside: vec![stray.slice(256..)], ..scene.is(row, 1, 1, &[0, 1]) }
         }
+        "unreadable" => {
+            let scene = Scene::new(&LONG_SIZES, MarkAtStart);
+            let sector = scene.at(2).next_multiple_of(4096)..scene.at(2).next_multiple_of(4096) + 1;
+            assert!(sector.end < scene.at(3));
+            let bad = Fault::fail(errno::EIO).of(IoOp::Read).on(name(&log_file(1)));
+            // 48 bytes a message, from the batch on to the end of what was written.
+            let most = 2 + (scene.at(4) - scene.at(2)) / 48;
+            let situation = scene.is(row, 2, 4, &[0, 1]);
+            let faults = vec![bad.over(sector).for_ever()];
+            Situation { faults, next: 4..=most, damage: &["Unreadable"], ..situation }
+        }
+        _ => return None,
+    })
+}
+
+fn below_the_mark(row: &'static str) -> Option<Situation> {
+    use Ended::Closed;
+    Some(match row {
         "corrupt" => {
             let scene = Scene::new(&SIZES, Closed);
             scene.sim.disk().flip_bit(log_file(1), scene.at(2) + 300, 3).unwrap();
@@ -194,16 +208,22 @@ pub fn situation(row: &'static str) -> Situation {
             scene.delete(log_file(1));
             Situation { damage: &["MissingSegment"], ..scene.is(row, 1, 4, &[0, 4]) }
         }
-        "unreadable" => {
-            let scene = Scene::new(&LONG_SIZES, MarkAtStart);
-            let sector = scene.at(2).next_multiple_of(4096)..scene.at(2).next_multiple_of(4096) + 1;
-            assert!(sector.end < scene.at(3));
-            let bad = Fault::fail(errno::EIO).of(IoOp::Read).on(name(&log_file(1)));
-            // 48 bytes a message, from the batch on to the end of what was written.
-            let most = 2 + (scene.at(4) - scene.at(2)) / 48;
-            let situation = scene.is(row, 2, 4, &[0, 1]);
-            let faults = vec![bad.over(sector).for_ever()];
-            Situation { faults, next: 4..=most, damage: &["Unreadable"], ..situation }
+        _ => return None,
+    })
+}
+
+fn without_a_mark(row: &'static str) -> Option<Situation> {
+    use Ended::Closed;
+    Some(match row {
+        "new" => {
+            let sim = Sim::new(1);
+            sim.disk().put(log_file(0), &[]).unwrap();
+            Scene { sim, model: Model::default() }.is(row, 0, 0, &[0])
+        }
+        "adopted" => {
+            let scene = Scene::new(&SIZES, Closed);
+            scene.delete(manifest());
+            scene.is(row, 4, 4, &[0, 1])
         }
         "incomplete batch" => {
             let scene = Scene::new(&SIZES, Closed);
@@ -242,8 +262,8 @@ pub fn situation(row: &'static str) -> Situation {
             scene.delete(log_file(1));
             Situation { damage: &["Manifest", "MissingSegment"], ..scene.is(row, 0, 0, &[0]) }
         }
-        _ => panic!("no situation for the row {row}: write one"),
-    }
+        _ => return None,
+    })
 }
 
 /// Reserved space is cut off, or more.
