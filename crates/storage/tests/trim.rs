@@ -412,3 +412,28 @@ fn sealed_segments_tell_their_length_and_age() {
     }
     assert!(reads[0] < 400_000, "the ends are read, not the data: {reads:?}");
 }
+
+/// A segment is sealed and trimmed away while its index waits to be stored: no index stays behind.
+#[test]
+fn an_index_that_waits_is_not_stored_behind_its_log() {
+    for seed in 0..16 {
+        let sim = Sim::new(300 + seed);
+        sim.run(async {
+            let log = open(sim.platform(), small_segments()).await;
+            let mut model = Model::default();
+            fill(&log, &mut model, 10).await;
+            let stall = sim.disk().inject(Fault::stall().of(IoOp::Write).on("manifest"));
+            sim.clock().sleep(Duration::from_secs(2)).await;
+            assert_eq!(sim.disk().hits(stall), 1, "someone has the marker");
+            fill(&log, &mut model, 20).await;
+            assert_eq!(logs(&sim).len(), 2);
+            let trim = log.trim(u64::MAX);
+            sim.clock().sleep(Duration::from_secs(1)).await;
+            sim.disk().lift(stall);
+            assert_eq!(trim.await.unwrap().segments, 1);
+            log.close().await.unwrap();
+            assert_files(&sim, &logs(&sim)[..]);
+            assert_eq!(logs(&sim).len(), 1);
+        });
+    }
+}
