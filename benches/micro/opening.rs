@@ -123,11 +123,10 @@ fn measure(run: &Run<'_>, _: &Args) -> Result<Vec<Table>, Failed> {
                     open(run, &dir, end, 0)?;
                     continue;
                 }
-                let floor = temper(run, is_cold).and_then(|()| match size {
-                    0 => Ok(None),
-                    _ => list_and_stat(&dir).map(Some),
-                })?;
-                let opened = temper(run, is_cold).and_then(|()| open(run, &dir, end, 0))?;
+                temper(run, is_cold, *size, &dir)?;
+                let floor = (*size > 0).then(|| list_and_stat(&dir)).transpose()?;
+                temper(run, is_cold, *size, &dir)?;
+                let opened = open(run, &dir, end, 0)?;
                 let new = |row: Row| {
                     row.unit(Unit::Ms)
                         .beside("list, open and stat", Ratio::None)
@@ -163,8 +162,14 @@ const STEPS: [Step; 4] = [
     Step { after: "SIGKILL", is_cold: true, end: End::Close },
 ];
 
-fn temper(run: &Run<'_>, is_cold: bool) -> Result<(), Failed> {
-    if is_cold { drop_caches(run) } else { Ok(()) }
+/// Makes the kernel forget the files, or know them.
+fn temper(run: &Run<'_>, is_cold: bool, size: u32, dir: &Path) -> Result<(), Failed> {
+    if is_cold {
+        drop_caches(run)?;
+    } else if size > 0 {
+        list_and_stat(dir)?;
+    }
+    Ok(())
 }
 
 fn ms(time: Duration) -> f64 {

@@ -1,7 +1,8 @@
 //! A raw ring over its files: what the kernel can do when nothing stands in between.
 //!
-//! Registered files, one registered region of slots, one thread. Slots take the files in turns. A slot has at most one request
-//! in flight, and its bytes are lent only while it has none: that is the whole safety argument.
+//! Registered files, one registered region of slots, one thread. Slots take the files in turns. A
+//! slot has at most one request in flight, and its bytes are lent only while it has none: that is
+//! the whole safety argument.
 #![expect(unsafe_code, reason = "hands memory to the kernel; contracts in docs/unsafe.md")]
 
 use std::fs::File;
