@@ -16,6 +16,7 @@ use crate::SharedLimits;
 use crate::index::SparseIndex;
 use crate::memory::Memory;
 use crate::read::Window;
+use crate::room::Room;
 use by_life::ByLife;
 use cache::Cache;
 
@@ -51,6 +52,7 @@ struct Inner<P: Platform> {
     /// Lives that have begun and not ended, and the first segment of each that is not trimmed.
     alive: RefCell<HashMap<u64, u64>>,
     lives: Cell<u64>,
+    room: Room,
 }
 
 /// One opening of one partition. Its handles, indexes and windows go with it.
@@ -72,10 +74,15 @@ impl<P: Platform> Shared<P> {
             held: Cell::new(0),
             alive: RefCell::default(),
             lives: Cell::new(0),
+            room: Room::default(),
             platform,
             limits,
         };
         Shared { inner: Rc::new(inner) }
+    }
+
+    pub(crate) fn room(&self) -> &Room {
+        &self.inner.room
     }
 
     /// The platform.
