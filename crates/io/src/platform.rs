@@ -25,6 +25,19 @@ pub trait Spawn: Clone + 'static {
 
     /// Lets other tasks and I/O run; a loop over many items calls it between slices.
     fn yield_now(&self) -> impl Future<Output = ()> + 'static;
+
+    /// As [`Spawn::yield_now`], and ends only after the thread has turned to its I/O: what was
+    /// asked for is with the kernel, what has ended is known. Costs a few system calls; for a task
+    /// that has been busy for so long that the device may have run dry.
+    fn turn_to_io(&self) -> impl Future<Output = ()> + 'static {
+        self.yield_now()
+    }
+
+    /// A number that is the same at two times only if the thread has not turned to its I/O in
+    /// between. An executor that does not count is taken for one that never has.
+    fn turns(&self) -> u64 {
+        0
+    }
 }
 
 /// Everything a partition stands on. Cheap to clone; local to its thread.

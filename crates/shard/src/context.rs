@@ -84,7 +84,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> ShardContext<P, L> {
     /// calls it to keep other threads' requests from waiting for the end of it. True where it
     /// served any.
     pub fn look(&self) -> bool {
-        self.state.drain()
+        self.state.drain().requests > 0
     }
 
     /// The platform.

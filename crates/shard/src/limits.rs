@@ -19,6 +19,9 @@ pub struct ShardLimits {
     pub poll_bytes: usize,
     /// Requests that the shard hands out before it lets other tasks and I/O run. Default 64.
     pub run_requests: usize,
+    /// Bytes of batches that the shard copies before it turns to its I/O (one batch may be longer):
+    /// a copy holds up the device's next write. Default 256 KiB.
+    pub run_bytes: usize,
     /// Partitions that are opened or closed side by side. Default 64.
     pub openings: usize,
 }
@@ -32,6 +35,7 @@ impl Default for ShardLimits {
             polls_in_flight: 8192,
             poll_bytes: 8 << 20,
             run_requests: 64,
+            run_bytes: 256 << 10,
             openings: 64,
         }
     }

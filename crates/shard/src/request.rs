@@ -49,6 +49,14 @@ pub(crate) struct Opening {
 }
 
 impl Request {
+    /// Bytes of the batch to append; 0 for everything else.
+    pub(crate) fn batch_len(&self) -> usize {
+        match self {
+            Request::Ask(_, Ask::Append { batch, .. }) => batch.len(),
+            _ => 0,
+        }
+    }
+
     /// Answers without doing anything. A batch that was not appended comes back.
     pub(crate) fn refuse(self, why: Unavailable) -> Option<AdmittedBatch> {
         match self {

@@ -51,6 +51,14 @@ pub(crate) struct State<P: Platform, L> {
     runs: Cell<u64>,
 }
 
+/// What a run over the mailbox came to.
+#[derive(Default)]
+pub(crate) struct Drained {
+    pub(crate) requests: usize,
+    /// Bytes of appended batches.
+    pub(crate) bytes: usize,
+}
+
 impl<P: Platform, L: Lend<BytesOf<P>>> Shard<P, L> {
     /// The shard of `seat`, on the calling thread. `limits` are what its partitions share.
     pub fn new(seat: Seat, platform: P, lender: L, limits: SharedLimits) -> Self {
@@ -98,9 +106,13 @@ impl<P: Platform, L: Lend<BytesOf<P>>> Shard<P, L> {
             // A task that looks into the mailbox may have met the end: its push woke this loop, which
             // finds the mailbox empty.
             state.seat.inbox.ready_or(|| state.is_ending()).await;
-            state.drain();
-            // Under load the mailbox is never empty: others get their turn between two runs.
-            state.yield_now().await;
+            // Under load the mailbox is never empty: others get their turn between two runs. After
+            // one that copied much the device may have run dry: it gets what is ready for it.
+            if state.drain().bytes >= state.seat.limits.run_bytes {
+                state.platform().spawn().turn_to_io().await;
+            } else {
+                state.yield_now().await;
+            }
         }
         state.end().await;
     }
@@ -172,20 +184,23 @@ impl<P: Platform, L> State<P, L> {
 }
 
 impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
-    /// Serves what waits in the mailbox, at most `ShardLimits::run_requests`. True where it served
-    /// any.
-    pub(crate) fn drain(self: &Rc<Self>) -> bool {
-        let mut served = 0;
-        while served < self.seat.limits.run_requests.max(1)
+    /// Serves what waits in the mailbox, until `ShardLimits::run_requests` or `run_bytes` are
+    /// reached.
+    pub(crate) fn drain(self: &Rc<Self>) -> Drained {
+        let limits = &self.seat.limits;
+        let mut drained = Drained::default();
+        while drained.requests < limits.run_requests.max(1)
+            && drained.bytes < limits.run_bytes.max(1)
             && let Some(request) = self.seat.inbox.pop()
         {
+            drained.requests += 1;
+            drained.bytes += request.batch_len();
             self.serve(request);
-            served += 1;
         }
-        if served > 0 {
+        if drained.requests > 0 {
             self.runs.set(self.runs.get() + 1);
         }
-        served > 0
+        drained
     }
 
     /// Serves one request: hands it over, or begins a task for it.

@@ -1,7 +1,7 @@
 //! A batch on its way into a log: admitted bytes, how sure the caller wants to be, and the answer.
 
 use bytes::Bytes;
-use corelog_format::{Admitted, FormatError, admit};
+use corelog_format::{Admitted, BATCH_HEADER_LEN, FormatError, admit};
 
 use crate::AppendError;
 
@@ -60,9 +60,9 @@ impl AdmittedBatch {
         partition_id: u32,
         base_offset: u64,
         base_timestamp: u64,
-    ) -> (Box<[u8; 256]>, Bytes) {
+    ) -> ([u8; BATCH_HEADER_LEN], Bytes) {
         let header = self.admitted.stamp(u64::from(partition_id), base_offset, base_timestamp);
-        (Box::new(header), self.bytes)
+        (header, self.bytes)
     }
 }
 

@@ -111,6 +111,10 @@ pub struct SharedLimits {
     pub write_bytes: usize,
     /// Writes in flight for one partition. Default 8.
     pub writes_in_flight: usize,
+    /// A log write goes out while less than this is in flight, all partitions together, bytes. It
+    /// keeps the device busy; what is ready beyond it waits in memory and follows at once when a
+    /// write comes back, before the appends behind that one are copied. Default 8 MiB.
+    pub flying_bytes: usize,
     /// Largest single read for a poll, bytes: a power of two from 4 KiB (a batch, or a step of the
     /// index, that is longer is read whole). Default 1 MiB.
     pub read_bytes: usize,
@@ -131,6 +135,7 @@ impl Default for SharedLimits {
             open_files: 256,
             write_bytes: 1 << 20,
             writes_in_flight: 8,
+            flying_bytes: 8 << 20,
             read_bytes: 1 << 20,
             read_ahead_bytes: 16 << 20,
             held_bytes: 32 << 20,

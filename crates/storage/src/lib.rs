@@ -34,6 +34,7 @@ mod recover;
 mod reindex;
 mod reopen;
 mod roll;
+mod room;
 mod sealed;
 mod segments;
 mod shared;

@@ -70,6 +70,8 @@ pub(crate) struct Inner<P: Platform, A: Answer> {
     pub(crate) changed: Rc<Signal>,
     /// Where polls ended when `changed` was raised last.
     pub(crate) announced: Cell<u64>,
+    /// A task gives the answers that are due.
+    pub(crate) answering: Cell<bool>,
     pub(crate) closing: RefCell<Option<Promise<Result<(), CloseError>>>>,
     /// Number of the first chunk that is not under the cache's budget yet.
     pub(crate) cached: Cell<u64>,
@@ -139,6 +141,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             reindexed: Reindexed::default(),
             changed: Rc::default(),
             announced: Cell::new(opened.end.next_offset),
+            answering: Cell::new(false),
             closing: RefCell::default(),
             cached: Cell::new(0),
             counters: Counters::default(),
@@ -154,7 +157,8 @@ impl<P: Platform, A: Answer> Partition<P, A> {
     }
 
     /// Appends `batch` behind everything whose `append` was called before. Never waits: `answer`
-    /// is called when `ack` is reached, at once where it can be.
+    /// is called when `ack` is reached: before this returns where it can be, or in the thread's
+    /// next turn where the call has sent a write, which goes first.
     pub fn append(&self, batch: AdmittedBatch, ack: Ack, answer: A) {
         Counters::add(&self.inner.counters.batches, 1);
         Counters::add(&self.inner.counters.bytes, batch.len() as u64);

@@ -13,6 +13,7 @@ use corelog_io::{BLOCK, Buf, Clock, File, IoError, IoOp, Platform, Spawn, align_
 
 use crate::appender::{Action, Lent};
 use crate::partition::{BytesOf, Counters, FileOf, Inner};
+use crate::room::Writer;
 use crate::{Answer, Fault};
 
 /// How long to wait for a buffer or for the clock's ceiling before looking again.
@@ -43,6 +44,13 @@ impl<P: Platform, A: Answer> Drop for Watch<P, A> {
     }
 }
 
+impl<P: Platform, A: Answer> Writer for Inner<P, A> {
+    fn room(self: Rc<Self>) {
+        self.appender.borrow_mut().room();
+        self.pump();
+    }
+}
+
 impl<P: Platform, A: Answer> Inner<P, A> {
     /// Does everything that can be done now.
     pub(crate) fn pump(self: &Rc<Self>) {
@@ -54,23 +62,51 @@ impl<P: Platform, A: Answer> Inner<P, A> {
             if let Some(action) = action {
                 self.run(action);
             }
-            let mut ready = std::mem::take(&mut self.appender.borrow_mut().ready);
-            for answer in ready.drain(..) {
-                answer.give();
-            }
-            let given = &mut self.appender.borrow_mut().ready;
-            if given.is_empty() {
-                // The emptied list goes back: a steady append allocates none.
-                *given = ready;
+            if self.answering.get() || self.shared.has_just_sent() {
+                // What was just sent is not with the device yet, and an answer may wake a thread
+                // that wants this very CPU: the answers follow when the device has its work.
                 if is_done {
+                    self.answer_soon();
                     break;
                 }
+            } else if self.answer() && is_done {
+                break;
             }
         }
         let readable = self.readable_end();
         if self.announced.replace(readable) != readable {
             self.changed.raise();
         }
+    }
+
+    /// Gives the answers that are due. True where giving them has brought up no more.
+    fn answer(&self) -> bool {
+        let mut ready = std::mem::take(&mut self.appender.borrow_mut().ready);
+        for answer in ready.drain(..) {
+            answer.give();
+        }
+        let given = &mut self.appender.borrow_mut().ready;
+        if given.is_empty() {
+            // The emptied list goes back: a steady append allocates none.
+            *given = ready;
+            return true;
+        }
+        false
+    }
+
+    /// Gives the answers that are due after the thread has turned to its I/O. One task at a time
+    /// does it, so that they stay in order.
+    fn answer_soon(self: &Rc<Self>) {
+        if self.appender.borrow().ready.is_empty() || self.answering.replace(true) {
+            return;
+        }
+        let inner = Rc::clone(self);
+        let turn = self.shared.platform().spawn().turn_to_io();
+        self.spawn(async move {
+            turn.await;
+            inner.answering.set(false);
+            while !inner.answer() {}
+        });
     }
 
     fn next_action(&self) -> Option<Action<BytesOf<P>>> {
@@ -81,6 +117,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
             index: &self.index,
             now_us: clock.now_us(),
             ceiling_us: clock.ceiling_us(),
+            room: self.shared.has_room(),
         };
         self.appender.borrow_mut().next(&lent)
     }
@@ -100,9 +137,8 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         let inner = Rc::clone(self);
         let clock = self.shared.platform().clock();
         match action {
-            Action::Write { id, bytes, at } => self.spawn(async move {
-                inner.write(id, bytes, at).await;
-            }),
+            Action::Write { id, bytes, at } => self.write(id, bytes, at),
+            Action::AwaitRoom => self.shared.await_room(inner),
             Action::Sync(mark) => self.spawn(async move { inner.sync(mark).await }),
             Action::Allocate(to) => self.spawn(async move { inner.allocate(to).await }),
             Action::Seal => self.spawn(async move { crate::roll::seal(&inner).await }),
@@ -132,9 +168,21 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         }
     }
 
-    async fn write(self: &Rc<Self>, id: u64, bytes: BytesOf<P>, at: u64) {
+    fn write(self: &Rc<Self>, id: u64, bytes: BytesOf<P>, at: u64) {
         let Some(file) = self.active_file() else { return };
-        match file.write_at(bytes, at).await {
+        let flight = self.shared.fly(bytes.as_ref().len());
+        let watch = Watch { inner: Rc::clone(self) };
+        file.write_then(self.shared.platform().spawn(), bytes, at, move |outcome| {
+            watch.inner.wrote(id, outcome);
+            // Those who wait for room come first: they have been ready for longer.
+            drop(flight);
+            watch.inner.pump();
+            watch.ended();
+        });
+    }
+
+    fn wrote(self: &Rc<Self>, id: u64, outcome: Result<(), IoError>) {
+        match outcome {
             Ok(()) => {
                 let moved = self.appender.borrow_mut().wrote(id);
                 self.cache_written();
@@ -147,7 +195,6 @@ impl<P: Platform, A: Answer> Inner<P, A> {
                 self.poison(error);
             }
         }
-        self.pump();
     }
 
     /// Chunks below the last written batch come under the cache's budget. Before, the write itself

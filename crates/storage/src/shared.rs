@@ -16,6 +16,7 @@ use crate::SharedLimits;
 use crate::index::SparseIndex;
 use crate::memory::Memory;
 use crate::read::Window;
+use crate::room::Room;
 use by_life::ByLife;
 use cache::Cache;
 
@@ -51,6 +52,7 @@ struct Inner<P: Platform> {
     lives: Cell<u64>,
     /// Held by whoever makes an index again: one at a time.
     reindex: RefCell<Weak<()>>,
+    room: Room,
 }
 
 /// One opening of one partition. Its handles, indexes and windows go with it.
@@ -72,10 +74,15 @@ impl<P: Platform> Shared<P> {
             alive: RefCell::default(),
             lives: Cell::new(0),
             reindex: RefCell::default(),
+            room: Room::default(),
             platform,
             limits,
         };
         Shared { inner: Rc::new(inner) }
+    }
+
+    pub(crate) fn room(&self) -> &Room {
+        &self.inner.room
     }
 
     /// The platform.

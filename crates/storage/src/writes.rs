@@ -23,6 +23,16 @@ struct Write<S> {
     state: State<S>,
 }
 
+/// What may go out now.
+pub(crate) enum Next<S> {
+    /// This one.
+    Write { id: u64, bytes: S, at: u64 },
+    /// One that the shard has no room for at present.
+    NoRoom,
+    /// Nothing before one in flight has landed.
+    None,
+}
+
 /// The queue of one partition's writes.
 pub(crate) struct Writes<S> {
     queue: VecDeque<Write<S>>,
@@ -69,43 +79,38 @@ impl<S> Writes<S> {
         self.queue.push_back(Write { start, end, state: State::Queued(bytes) });
     }
 
-    /// The next write that may go out, now dispatched: its id, bytes and position.
+    /// The next write that may go out, now dispatched if there is `room` for it on the shard.
     ///
     /// A write waits only for the one before it, and only where they share a block: if three share
     /// one, the second went out after the first was done.
-    pub(crate) fn next(&mut self) -> Option<(u64, S, u64)> {
+    pub(crate) fn next(&mut self, room: bool) -> Next<S> {
         if self.in_flight == self.limit {
-            return None;
+            return Next::None;
         }
-        let index = self.queue.iter().position(|w| matches!(w.state, State::Queued(_)))?;
-        let start = self.queue[index].start;
-        if let Some(before) = index.checked_sub(1).map(|i| &self.queue[i]) {
-            let overlaps = align_up(before.end) > start;
-            if overlaps && !matches!(before.state, State::Done) {
-                return self.next_behind(index);
-            }
+        let is_queued = |write: &Write<S>| matches!(write.state, State::Queued(_));
+        match (0..self.queue.len()).find(|&i| is_queued(&self.queue[i]) && self.is_free(i)) {
+            None => Next::None,
+            Some(_) if !room => Next::NoRoom,
+            Some(index) => self.dispatch(index),
         }
-        Some(self.dispatch(index))
     }
 
-    /// The first queued write waits for its neighbour; one further back that shares no block with
-    /// its own may still go.
-    fn next_behind(&mut self, blocked: usize) -> Option<(u64, S, u64)> {
-        let index = (blocked + 1..self.queue.len()).find(|&i| {
-            let (before, write) = (&self.queue[i - 1], &self.queue[i]);
-            let free = align_up(before.end) <= write.start || matches!(before.state, State::Done);
-            matches!(write.state, State::Queued(_)) && free
-        })?;
-        Some(self.dispatch(index))
+    /// No write in flight touches a block of write `index`.
+    fn is_free(&self, index: usize) -> bool {
+        let Some(before) = index.checked_sub(1).map(|index| &self.queue[index]) else {
+            return true;
+        };
+        align_up(before.end) <= self.queue[index].start || matches!(before.state, State::Done)
     }
 
-    fn dispatch(&mut self, index: usize) -> (u64, S, u64) {
+    fn dispatch(&mut self, index: usize) -> Next<S> {
         let write = &mut self.queue[index];
         let State::Queued(bytes) = std::mem::replace(&mut write.state, State::Dispatched) else {
             panic!("only a queued write is dispatched");
         };
         self.in_flight += 1;
-        (self.first + index as u64, bytes, write.start)
+        let (id, at) = (self.first + index as u64, write.start);
+        Next::Write { id, bytes, at }
     }
 
     /// Write `id` has failed: it is no longer in flight, and the prefix never passes it.
@@ -140,13 +145,22 @@ mod tests {
         Cut { bytes: end, start, from, end, held: 4096 }
     }
 
+    /// The id of the next write that may go out.
+    fn next(writes: &mut Writes<u64>) -> Option<u64> {
+        match writes.next(true) {
+            Next::Write { id, .. } => Some(id),
+            Next::NoRoom => panic!("there is room for everything"),
+            Next::None => None,
+        }
+    }
+
     #[test]
     fn full_blocks_go_out_together_and_done_is_a_prefix() {
         let mut writes = Writes::new(8);
         for i in 0..3 {
             writes.push(cut(i * 4096, i * 4096, (i + 1) * 4096));
         }
-        let ids: Vec<u64> = std::iter::from_fn(|| writes.next().map(|w| w.0)).collect();
+        let ids: Vec<u64> = std::iter::from_fn(|| next(&mut writes)).collect();
         assert_eq!(ids, [0, 1, 2]);
         assert_eq!(writes.done(2), None);
         assert_eq!(writes.done(0), Some(4096));
@@ -161,15 +175,15 @@ mod tests {
         writes.push(cut(0, 100, 200));
         writes.push(cut(0, 200, 8192));
         writes.push(cut(8192, 8192, 9000));
-        assert_eq!(writes.next().unwrap().0, 0);
-        assert_eq!(writes.next().unwrap().0, 3, "what shares no block need not wait");
-        assert!(writes.next().is_none());
+        assert_eq!(next(&mut writes), Some(0));
+        assert_eq!(next(&mut writes), Some(3), "what shares no block need not wait");
+        assert_eq!(next(&mut writes), None);
         assert_eq!(writes.done(0), Some(100));
-        assert_eq!(writes.next().unwrap().0, 1);
-        assert!(writes.next().is_none());
+        assert_eq!(next(&mut writes), Some(1));
+        assert_eq!(next(&mut writes), None);
         assert_eq!(writes.done(3), None);
         assert_eq!(writes.done(1), Some(200));
-        assert_eq!(writes.next().unwrap().0, 2);
+        assert_eq!(next(&mut writes), Some(2));
         assert_eq!(writes.done(2), Some(9000));
     }
 
@@ -178,8 +192,18 @@ mod tests {
         let mut writes = Writes::new(1);
         writes.push(cut(0, 0, 4096));
         writes.push(cut(4096, 4096, 8192));
-        assert!(writes.next().is_some());
-        assert!(writes.next().is_none());
+        assert_eq!(next(&mut writes), Some(0));
+        assert_eq!(next(&mut writes), None);
         assert_eq!(writes.in_flight(), 1);
+    }
+
+    #[test]
+    fn what_is_ready_waits_for_room() {
+        let mut writes = Writes::new(8);
+        writes.push(cut(0, 0, 8192));
+        assert!(matches!(writes.next(false), Next::NoRoom));
+        assert_eq!(writes.in_flight(), 0);
+        assert!(matches!(writes.next(true), Next::Write { id: 0, at: 0, .. }));
+        assert!(matches!(writes.next(false), Next::None), "nothing waits for room any more");
     }
 }

@@ -93,6 +93,7 @@ fn chaos(seed: u64) {
     let limits = SharedLimits {
         cache_bytes: [0, 8 << 10, 64 << 10, 16 << 20][rng.index(4)],
         write_bytes: [4 << 10, 64 << 10, 1 << 20][rng.index(3)],
+        flying_bytes: [0, 64 << 10, 1 << 20][rng.index(3)],
         writes_in_flight: [1, 2, 8][rng.index(3)],
         read_bytes: [4 << 10, 64 << 10, 1 << 20][rng.index(3)],
         read_ahead_bytes: [0, 16 << 10, 256 << 10, 8 << 20][rng.index(4)],

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::rc::Rc;
 
-use corelog_io::{BLOCK, File, IoError, IoOp};
+use corelog_io::{BLOCK, File, IoError, IoOp, Spawn};
 use glommio::io::{DmaBuffer, DmaFile, ReadResult};
 use rustix::fs::FlockOperation;
 
@@ -154,6 +154,31 @@ impl File for RealFile {
         check_blocks(at, bytes.as_ref().len()).map_err(failed)?;
         let running = self.running().map_err(failed)?;
         Self::detached(async move { running.write(bytes, at).await }).await.map_err(failed)
+    }
+
+    fn write_then<S: Spawn>(
+        self: &Rc<Self>,
+        spawn: &S,
+        bytes: RealBytes,
+        at: u64,
+        then: impl FnOnce(Result<(), IoError>) + 'static,
+    ) {
+        let (file, path) = (Rc::clone(self), Rc::clone(&self.file.path));
+        let failed = move |source| IoError::new(IoOp::Write, &path, source).at(at);
+        let begun = check_blocks(at, bytes.as_ref().len()).and_then(|()| self.running());
+        // The task has no handle, so nobody can drop it before its end: the write may be polled in
+        // it, without a task of its own around it.
+        spawn.spawn(async move {
+            let outcome = match begun {
+                Ok(running) => {
+                    let outcome = running.write(bytes, at).await;
+                    drop((running, file));
+                    outcome
+                }
+                Err(error) => Err(error),
+            };
+            then(outcome.map_err(failed));
+        });
     }
 
     async fn sync(&self) -> Result<(), IoError> {

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use corelog_io::Spawn;
 use glommio::TaskQueueHandle;
@@ -48,6 +49,18 @@ impl Spawn for RealSpawn {
         // fired, and a task spawned a moment ago would wait as long. This puts the task behind all
         // others; the executor itself turns to I/O when the timer fires.
         async { glommio::executor().yield_now().await }
+    }
+
+    fn turn_to_io(&self) -> impl Future<Output = ()> + 'static {
+        // glommio hands its submissions to the kernel when no task is left to run or its preempt
+        // timer has fired, never sooner, and looks at its timers in the same turn. One that is due
+        // when it is first polled would end there and then: hence the microsecond, from that poll.
+        async { glommio::timer::sleep(Duration::from_micros(1)).await }
+    }
+
+    fn turns(&self) -> u64 {
+        // Each turn is followed by a run of the task queue.
+        glommio::executor().executor_stats().scheduler_runs()
     }
 }
 

@@ -169,6 +169,11 @@ impl Spawn for SimSpawn {
         self.executor.spawn(Box::pin(task), self.harness, Location::caller());
     }
 
+    /// Each poll of a task is followed by a turn.
+    fn turns(&self) -> u64 {
+        self.executor.steps()
+    }
+
     fn yield_now(&self) -> impl Future<Output = ()> + 'static {
         let mut yielded = false;
         poll_fn(move |cx| {

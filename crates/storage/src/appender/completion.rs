@@ -135,6 +135,11 @@ impl<D: Disk, A> Appender<D, A> {
         self.flush_now = self.tail.is_dirty();
     }
 
+    /// The shard has room for a write again.
+    pub(crate) fn room(&mut self) {
+        self.busy.awaiting_room = false;
+    }
+
     pub(crate) fn retry(&mut self) {
         self.busy.retrying = false;
     }

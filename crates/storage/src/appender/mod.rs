@@ -27,13 +27,15 @@ use crate::memory::{BatchPlace, Chunk, Memory};
 use crate::space::Space;
 use crate::tail::Tail;
 use crate::waiting::{Pending, Ready, Waiter, Waiting};
-use crate::writes::Writes;
+use crate::writes::{Next, Writes};
 use crate::{Ack, AppendError, Fault, LogConfig, SharedLimits, Watermarks};
 
 /// What the partition must do for its appender.
 pub(crate) enum Action<S> {
     /// Write `bytes` at `at` of the active file, then [`Appender::wrote`].
     Write { id: u64, bytes: S, at: u64 },
+    /// A write is ready and the shard has no room for it: [`Appender::room`] when it has.
+    AwaitRoom,
     /// Sync the active file, then [`Appender::synced`].
     Sync(Mark),
     /// Allocate the active file up to this length, then [`Appender::allocated`].
@@ -55,11 +57,13 @@ pub(crate) struct Lent<'a, D: Disk> {
     pub(crate) index: &'a RefCell<SparseIndex>,
     pub(crate) now_us: u64,
     pub(crate) ceiling_us: u64,
+    /// A write may go out now, by what all partitions together have in flight.
+    pub(crate) room: bool,
 }
 
 /// A stamped batch that is being copied.
 struct Current<A> {
-    header: Box<[u8; BATCH_HEADER_LEN]>,
+    header: [u8; BATCH_HEADER_LEN],
     bytes: Bytes,
     copied: usize,
     place: BatchPlace,
@@ -75,6 +79,7 @@ struct Busy {
     sealing: bool,
     flush_timer: bool,
     retrying: bool,
+    awaiting_room: bool,
 }
 
 pub(crate) struct Appender<D: Disk, A> {
@@ -236,8 +241,13 @@ impl<D: Disk, A> Appender<D, A> {
             if self.fault.is_some() {
                 return self.close_if_quiet();
             }
-            if let Some((id, bytes, at)) = self.writes.next() {
-                return Some(Action::Write { id, bytes, at });
+            match self.writes.next(lent.room) {
+                Next::Write { id, bytes, at } => return Some(Action::Write { id, bytes, at }),
+                Next::NoRoom if !self.busy.awaiting_room => {
+                    self.busy.awaiting_room = true;
+                    return Some(Action::AwaitRoom);
+                }
+                Next::NoRoom | Next::None => {}
             }
             match self.advance(lent) {
                 Step::Moved => continue,
@@ -360,10 +370,12 @@ impl<D: Disk, A> Appender<D, A> {
     /// Nothing to copy, nothing on its way: the active file is still.
     fn is_quiet(&self) -> bool {
         let busy = &self.busy;
-        self.current.is_none()
-            && (self.fault.is_some() || !self.tail.is_dirty())
-            && self.writes.in_flight() == 0
-            && !(busy.allocating || busy.syncing || busy.sealing)
+        // After a fault nothing more is sent: what is queued stays there.
+        let written = match self.fault {
+            Some(_) => self.writes.in_flight() == 0,
+            None => self.writes.is_empty() && !self.tail.is_dirty(),
+        };
+        self.current.is_none() && written && !(busy.allocating || busy.syncing || busy.sealing)
     }
 
     fn close_if_quiet(&mut self) -> Option<Action<D::Bytes>> {
