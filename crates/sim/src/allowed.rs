@@ -1,0 +1,58 @@
+//! Which errors the world has given cause for, in this life. An error without a cause is a failure.
+
+use std::collections::BTreeSet;
+
+use corelog_io::IoOp;
+use corelog_io::sim::errno;
+
+use crate::door::Cause;
+
+/// What was made to go wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Allowed {
+    /// Error numbers that operations were made to answer, and the operations.
+    injected: BTreeSet<(i32, u8)>,
+    /// Space was short.
+    pub(crate) full: bool,
+    /// Descriptors were short.
+    pub(crate) descriptors: bool,
+    /// Buffers were short: small from the start, or made so.
+    pub(crate) buffers: bool,
+}
+
+impl Allowed {
+    /// `op` was made to answer `errno`.
+    pub(crate) fn inject(&mut self, op: IoOp, errno: i32) {
+        self.injected.insert((errno, op as u8));
+    }
+
+    /// Whether any operation was made to fail.
+    pub(crate) fn has_errors(&self) -> bool {
+        !self.injected.is_empty()
+    }
+
+    fn injected(&self, cause: Cause) -> bool {
+        // `Lock` is how an opening names its lock.
+        let op = if cause.op == IoOp::Lock { IoOp::Open } else { cause.op };
+        cause.errno.is_some_and(|errno| self.injected.contains(&(errno, op as u8)))
+    }
+
+    /// Whether an append may be answered `StorageFull`.
+    pub(crate) fn full(&self, cause: Cause) -> bool {
+        self.full || (cause.errno == Some(errno::ENOSPC) && self.injected(cause))
+    }
+
+    /// Whether a partition may be poisoned: by an injected error. A full disk, and want of
+    /// descriptors or buffers, never poison: they are met before an offset is stamped.
+    pub(crate) fn poison(&self, cause: Cause) -> bool {
+        self.injected(cause)
+    }
+
+    /// Whether an opening, a close, a roll or a poll may meet this error.
+    pub(crate) fn error(&self, cause: Cause) -> bool {
+        let descriptors = self.descriptors && cause.errno == Some(errno::EMFILE);
+        let full = self.full && cause.errno == Some(errno::ENOSPC);
+        let buffers = self.buffers && cause.errno.is_none();
+        self.injected(cause) || descriptors || full || buffers
+    }
+}
