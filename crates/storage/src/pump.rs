@@ -227,6 +227,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
     /// The first fault latches: the partition takes no more appends until it is reopened.
     pub(crate) fn poison(&self, error: IoError) {
         let since_us = self.shared.platform().clock().now_us();
+        self.shared.lost_time(self.appender.borrow().appended().last_timestamp);
         self.appender.borrow_mut().poison(Arc::new(Fault { since_us, error }));
     }
 }

@@ -51,6 +51,8 @@ struct Inner<P: Platform> {
     /// Lives that have begun and not ended, and the first segment of each that is not trimmed.
     alive: RefCell<HashMap<u64, u64>>,
     lives: Cell<u64>,
+    /// The highest time that was stamped in a partition that had a fault.
+    stamped_us: Cell<u64>,
 }
 
 /// One opening of one partition. Its handles, indexes and windows go with it.
@@ -72,6 +74,7 @@ impl<P: Platform> Shared<P> {
             held: Cell::new(0),
             alive: RefCell::default(),
             lives: Cell::new(0),
+            stamped_us: Cell::new(0),
             platform,
             limits,
         };
@@ -182,6 +185,17 @@ impl<P: Platform> Shared<P> {
                 return;
             }
         }
+    }
+
+    /// A partition has a fault and had stamped up to `time_us`: what it loses of that is in no log,
+    /// and in this process no new clock begins above it.
+    pub(crate) fn lost_time(&self, time_us: u64) {
+        self.inner.stamped_us.set(self.inner.stamped_us.get().max(time_us));
+    }
+
+    /// A partition that is opened stamps above this.
+    pub(crate) fn stamped_us(&self) -> u64 {
+        self.inner.stamped_us.get()
     }
 
     /// A partition is opened.
