@@ -6,6 +6,10 @@ use corelog_io::IoOp;
 use corelog_io::sim::errno;
 
 use crate::door::Cause;
+use crate::params::Params;
+
+/// Below this, buffers are so few that one may wait for them in vain.
+const SCARCE_BYTES: usize = 1 << 20;
 
 /// What was made to go wrong.
 #[derive(Debug, Default)]
@@ -21,6 +25,12 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
+    /// What the parameters alone give cause for.
+    pub(crate) fn of(params: &Params) -> Self {
+        // Who waits a second for a buffer that others take first is answered with an error.
+        Allowed { buffers: params.pool_bytes < SCARCE_BYTES, ..Allowed::default() }
+    }
+
     /// `op` was made to answer `errno`.
     pub(crate) fn inject(&mut self, op: IoOp, errno: i32) {
         self.injected.insert((errno, op as u8));

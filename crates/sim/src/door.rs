@@ -16,7 +16,7 @@ use corelog_shard::{
 };
 use corelog_storage::{
     Ack, AdmittedBatch, Answer, AppendError, Appended, CloseError, OpenError, Partition, PollError,
-    PollQuery, Polled, Watermarks,
+    PollQuery, Polled, ReopenError, TrimError, Trimmed, Watermarks,
 };
 
 use crate::oracle::{Bounds, Got, Reported};
@@ -76,6 +76,8 @@ pub(crate) enum Control {
     Io(Cause),
     Poisoned(Cause),
     Locked,
+    /// Nothing was done: ask again.
+    Busy,
     /// Another one is at it, or it is not there.
     Refused,
     Bug(String),
@@ -179,6 +181,19 @@ impl Door {
                 Box::pin(async move { crossed(flush.await) })
             }
         }
+    }
+
+    /// Trims the front of the log, where there is a call for that.
+    pub(crate) async fn trim(&self, up_to: u64) -> Option<Result<Trimmed, Control>> {
+        let Door::Direct(log) = self else { return None };
+        Some(log.trim(up_to).await.map_err(|error| match &error {
+            TrimError::Manifest(error) | TrimError::Remove { error, .. } => {
+                Control::Io(error.into())
+            }
+            TrimError::Poisoned(fault) => Control::Poisoned((&fault.error).into()),
+            TrimError::Closed => Control::Refused,
+            other => Control::Bug(other.to_string()),
+        }))
     }
 
     pub(crate) async fn poll(&self, query: PollQuery) -> Read {
@@ -307,6 +322,15 @@ pub(crate) fn not_opened(error: &OpenError) -> Control {
     }
 }
 
+/// How reopening in place failed.
+pub(crate) fn not_reopened(error: &ReopenError) -> Control {
+    match error {
+        ReopenError::Open(error) => not_opened(error),
+        ReopenError::NotPoisoned | ReopenError::Closed => Control::Refused,
+        other => Control::Bug(other.to_string()),
+    }
+}
+
 /// How a close failed.
 pub(crate) fn not_closed(error: &CloseError) -> Control {
     match error {
@@ -325,6 +349,7 @@ pub(crate) fn refused(error: &ControlError) -> Control {
             FailureReason::Open(error) => not_opened(error),
             other => Control::Bug(format!("{other:?}")),
         },
+        ControlError::Unavailable(Unavailable::Busy) => Control::Busy,
         ControlError::InUse(_) | ControlError::Unavailable(_) => Control::Refused,
         other => Control::Bug(other.to_string()),
     }

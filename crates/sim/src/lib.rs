@@ -4,6 +4,7 @@
 mod actors;
 mod allowed;
 mod batches;
+mod campaign;
 mod door;
 mod history;
 mod opening;
@@ -13,5 +14,6 @@ mod probes;
 mod run;
 mod world;
 
+pub use campaign::{Campaign, Outcome};
 pub use probes::{Probe, Probes};
 pub use run::{Failure, Report, run};

@@ -7,7 +7,7 @@ use corelog_io::{Clock, Platform, Spawn};
 use corelog_shard::{Client, CopyOut, PartitionId, Shard, ShardContext, Shards};
 use corelog_storage::{OpenDamage, OpenReport, Place, Shared};
 
-use crate::door::{Control, Door, Log, not_closed, not_opened, refused};
+use crate::door::{Control, Door, Log, not_closed, not_opened, not_reopened, refused};
 use crate::params::Way;
 use crate::probes::Probe;
 use crate::world::World;
@@ -78,8 +78,30 @@ impl Engine {
         let (door, report) = opened.inspect_err(|error| {
             world.note(&format!("p{partition} open: {error:?}"));
         })?;
-        world.note(&format!("p{partition} open: {}", told(&report)));
-        probe(world, &report);
+        self.welcome(world, partition, door, &report).await;
+        Ok(())
+    }
+
+    /// Reopens a poisoned partition in place, where there is a call for that.
+    pub(crate) async fn reopen(&self, world: &World, partition: usize) -> Result<(), Control> {
+        let door = world.parts[partition].door.borrow_mut().take();
+        let Some(Door::Direct(log)) = door else {
+            *world.parts[partition].door.borrow_mut() = door;
+            return Err(Control::Refused);
+        };
+        let reopened = log.reopen().await.map_err(|error| not_reopened(&error));
+        let (log, report) = reopened.inspect_err(|error| {
+            world.note(&format!("p{partition} reopen: {error:?}"));
+        })?;
+        world.hit(Probe::ReopenedInPlace);
+        self.welcome(world, partition, Door::Direct(log), &report).await;
+        Ok(())
+    }
+
+    /// Holds what an opening says against what is owed, and lets the others in.
+    async fn welcome(&self, world: &World, partition: usize, door: Door, report: &OpenReport) {
+        world.note(&format!("p{partition} open: {}", told(report)));
+        probe(world, report);
         let marks = loop {
             // A client may be busy.
             match door.watermarks().await {
@@ -96,12 +118,11 @@ impl Engine {
             Err(broken) => world.fail(format!("partition {partition}: {broken}")),
         }
         if !report.damage.is_empty() && !part.oracle.borrow().expects_damage() {
-            world.fail(format!("partition {partition}: no disk lied, but {}", told(&report)));
+            world.fail(format!("partition {partition}: no disk lied, but {}", told(report)));
         }
         part.poisoned.set(false);
         part.full.set(false);
         *part.door.borrow_mut() = Some(door);
-        Ok(())
     }
 
     fn door(&self, way: Way, partition: usize) -> Door {
@@ -116,20 +137,20 @@ impl Engine {
     pub(crate) async fn close(&self, world: &World, partition: usize) -> Result<(), Control> {
         let part = &world.parts[partition];
         let Some(door) = part.door.borrow_mut().take() else { return Err(Control::Refused) };
+        // Appends that are called while a busy shard is asked again may come before the close.
         let calls = part.oracle.borrow().calls();
         let result = match door {
             Door::Direct(log) => log.close().await.map_err(|error| not_closed(&error)),
-            Door::Client(..) | Door::Context(..) => {
-                self.shards.close(id(partition)).await.map_err(|error| refused(&error))
-            }
+            Door::Client(..) | Door::Context(..) => loop {
+                match self.shards.close(id(partition)).await.map_err(|error| refused(&error)) {
+                    Err(Control::Busy) => world.sleep_us(500).await,
+                    result => break result,
+                }
+            },
         };
         world.note(&format!("p{partition} close after {calls} calls: {result:?}"));
-        match &result {
-            Ok(()) => part.oracle.borrow_mut().closed(calls),
-            Err(Control::Poisoned(cause)) if is_sync(cause.op) => {
-                part.oracle.borrow_mut().sync_failed();
-            }
-            Err(_) => {}
+        if result.is_ok() {
+            part.oracle.borrow_mut().closed(calls);
         }
         result
     }
@@ -138,15 +159,14 @@ impl Engine {
     pub(crate) async fn end(&self, world: &World) {
         for index in 0..self.shards.count() {
             match self.shards.close_all(index).await {
+                Err(corelog_shard::ControlError::Unavailable(corelog_shard::Unavailable::Busy)) => {
+                    world.fail("nobody asks for anything, and a shard is busy".to_owned());
+                }
                 Ok(report) => world.note(&format!("shard {index} ended: {report:?}")),
                 Err(error) => world.fail(format!("shard {index} does not end: {error}")),
             }
         }
     }
-}
-
-fn is_sync(op: corelog_io::IoOp) -> bool {
-    matches!(op, corelog_io::IoOp::Sync | corelog_io::IoOp::SyncDir)
 }
 
 /// A report in short.
@@ -176,7 +196,7 @@ pub(crate) fn judge(world: &World, partition: usize, what: &str, error: &Control
     let allowed = match error {
         Control::Io(cause) => world.allowed.borrow().error(*cause),
         Control::Poisoned(cause) => world.allowed.borrow().poison(*cause),
-        Control::Refused => true,
+        Control::Refused | Control::Busy => true,
         // Its own close gives the lock back before it answers.
         Control::Locked | Control::Bug(_) => false,
     };

@@ -29,6 +29,7 @@ probes! {
     Rolled: "a partition had more than one segment",
     StorageFull: "an append was answered StorageFull",
     FullRecovered: "appends went on after StorageFull, without reopening",
+    Trimmed: "a trim dropped segments",
     NoSegment: "the next segment's file could not be created",
     Poisoned: "an append was answered Poisoned",
     ReopenedInPlace: "a poisoned partition was closed and opened again in one life",

@@ -96,14 +96,14 @@ fn text(payload: &(dyn Any + Send)) -> String {
 fn lives(world: &Rc<World>, rng: &mut Rng) {
     for number in 0..world.params.lives {
         world.note(&format!("life {number} begins"));
-        *world.allowed.borrow_mut() = Allowed::default();
+        *world.allowed.borrow_mut() = Allowed::of(&world.params);
         life(world, &mut rng.fork());
         if world.has_failed() {
             return;
         }
     }
     world.note("the last life begins");
-    *world.allowed.borrow_mut() = Allowed::default();
+    *world.allowed.borrow_mut() = Allowed::of(&world.params);
     let mut last = rng.fork();
     let ended = world.sim.run_until_halt(u64::MAX / 2, async {
         world.unless_failed(last_life(world, &mut last)).await
@@ -213,7 +213,7 @@ fn note_crash(world: &World, opened: bool) {
         };
         trace.iter().filter(is).count()
     };
-    let mut note = |is: bool, probe: Probe| {
+    let note = |is: bool, probe: Probe| {
         if is {
             world.hit(probe);
         }
@@ -275,12 +275,7 @@ async fn open_all(world: &World, engine: &Engine) -> bool {
 
 /// Nothing is wrong any more and nobody begins anything: everything is answered in bounded time,
 /// and then appends work again.
-async fn wind_down(
-    world: &Rc<World>,
-    engine: &Rc<Engine>,
-    cast: &Cast,
-    rng: &mut Rng,
-) -> bool {
+async fn wind_down(world: &Rc<World>, engine: &Rc<Engine>, cast: &Cast, rng: &mut Rng) -> bool {
     world.winding_down.set(true);
     right_again(world);
     let all = async {

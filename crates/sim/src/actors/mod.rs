@@ -16,9 +16,9 @@ use corelog_io::{Platform, Spawn};
 use crate::opening::Engine;
 use crate::world::World;
 
-pub(crate) use reader::read_all;
 pub(crate) use operator::reopen;
 pub(crate) use producer::settle;
+pub(crate) use reader::read_all;
 pub(crate) use wrongdoer::right_again;
 
 /// The actors of one life that are not done.

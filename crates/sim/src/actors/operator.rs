@@ -11,12 +11,7 @@ use crate::probes::Probe;
 use crate::world::World;
 
 /// Works on one partition until the life winds down.
-pub(super) async fn operate(
-    world: Rc<World>,
-    engine: Rc<Engine>,
-    partition: usize,
-    mut rng: Rng,
-) {
+pub(super) async fn operate(world: Rc<World>, engine: Rc<Engine>, partition: usize, mut rng: Rng) {
     let params = world.params.partition(partition).clone();
     while !world.winding_down.get() {
         world.sleep_us(1 + rng.below(params.pause_us * 8 + 500)).await;
@@ -27,7 +22,8 @@ pub(super) async fn operate(
         }
         match rng.below(12) {
             0..6 => flush(&world, partition, &mut rng).await,
-            6..11 => ask(&world, partition).await,
+            6..10 => ask(&world, partition).await,
+            10 => trim(&world, partition, &mut rng).await,
             _ => reopen(&world, &engine, partition).await,
         }
     }
@@ -60,10 +56,37 @@ async fn flush(world: &World, partition: usize, rng: &mut Rng) {
 
 async fn ask(world: &World, partition: usize) {
     let Some(door) = world.door(partition) else { return };
+    let known = world.parts[partition].oracle.borrow().known_end();
     let Some(marks) = door.watermarks().await else { return };
-    let told = world.parts[partition].oracle.borrow_mut().watermarks(marks);
+    let told = world.parts[partition].oracle.borrow_mut().watermarks(marks, known);
     if let Err(broken) = told {
         world.fail(format!("partition {partition}: {broken}"));
+    }
+}
+
+async fn trim(world: &World, partition: usize, rng: &mut Rng) {
+    let Some(door) = world.door(partition) else { return };
+    let part = &world.parts[partition];
+    let up_to = rng.below(part.oracle.borrow().known_end() + 2);
+    part.oracle.borrow_mut().trim_asked(up_to);
+    let Some(result) = door.trim(up_to).await else { return };
+    world.note(&format!("p{partition} trim up to {up_to}: {result:?}"));
+    match result {
+        Ok(trimmed) => {
+            if trimmed.segments > 0 {
+                world.hit(Probe::Trimmed);
+            }
+            if trimmed.start > up_to && trimmed.segments > 0 {
+                world.fail(format!("partition {partition}: {trimmed:?} is beyond {up_to}"));
+            }
+            let told = part.oracle.borrow_mut().trimmed(trimmed.start);
+            if let Err(broken) = told {
+                world.fail(format!("partition {partition}: {broken}"));
+            }
+        }
+        Err(error) => {
+            judge(world, partition, "trim", &error);
+        }
     }
 }
 
@@ -74,6 +97,12 @@ pub(crate) async fn reopen(world: &World, engine: &Engine, partition: usize) {
         return;
     }
     let was_poisoned = part.poisoned.get();
+    if was_poisoned {
+        match engine.reopen(world, partition).await {
+            Ok(()) => return part.changing.set(false),
+            Err(error) => judge(world, partition, "open", &error),
+        };
+    }
     if let Err(error) = engine.close(world, partition).await {
         judge(world, partition, "close", &error);
     }
@@ -83,9 +112,6 @@ pub(crate) async fn reopen(world: &World, engine: &Engine, partition: usize) {
             Err(error) => judge(world, partition, "open", &error),
         };
         world.sleep_us(5_000).await;
-    }
-    if was_poisoned {
-        world.hit(Probe::ReopenedInPlace);
     }
     part.changing.set(false);
 }

@@ -130,12 +130,7 @@ fn wait_apart(
 }
 
 /// Tells the oracle how an append was answered.
-pub(crate) fn settle(
-    world: &World,
-    partition: usize,
-    call: usize,
-    outcome: Outcome<Appended>,
-) {
+pub(crate) fn settle(world: &World, partition: usize, call: usize, outcome: Outcome<Appended>) {
     world.note(&format!("p{partition} batch {call}: {outcome:?}"));
     let part = &world.parts[partition];
     let allowed = world.allowed.borrow();

@@ -70,6 +70,9 @@ async fn poll(world: &World, partition: usize, door: &Door, query: PollQuery) ->
             if seen.sliced {
                 world.hit(Probe::Sliced);
             }
+            if seen.unanswered {
+                world.hit(Probe::UnansweredKept);
+            }
             if seen.by_time {
                 world.hit(Probe::TimePoll);
             }
@@ -92,9 +95,7 @@ fn judge(world: &World, partition: usize, answer: &Read) -> Option<u64> {
             world.hit(Probe::ReadError);
             allowed.error(*cause)
         }
-        Read::Corrupt(reported, _) => {
-            world.parts[partition].oracle.borrow().may_report(*reported)
-        }
+        Read::Corrupt(reported, _) => world.parts[partition].oracle.borrow().may_report(*reported),
         Read::Bug(_) => false,
     };
     drop(allowed);
@@ -112,12 +113,17 @@ fn judge(world: &World, partition: usize, answer: &Read) -> Option<u64> {
 pub(crate) async fn read_all(world: &World, partition: usize, rng: &mut Rng) {
     let Some(door) = world.door(partition) else { return };
     let fsync = world.params.partition(partition).config.enforce_fsync;
+    let known = world.parts[partition].oracle.borrow().known_end();
     let marks = loop {
         match door.watermarks().await {
             Some(marks) => break marks,
             None => world.sleep_us(500).await,
         }
     };
+    let told = world.parts[partition].oracle.borrow_mut().watermarks(marks, known);
+    if let Err(broken) = told {
+        return world.fail(format!("partition {partition}: {broken}"));
+    }
     let end = door.bounds(marks, fsync, world.allowed.borrow().has_errors()).must;
     let mut next = marks.start();
     let mut tries = 0;
@@ -136,11 +142,9 @@ pub(crate) async fn read_all(world: &World, partition: usize, rng: &mut Rng) {
         }
     }
     if !world.has_failed() {
-        let whole = world.parts[partition].oracle.borrow_mut().read_whole(end);
-        match whole {
-            Ok(0) => {}
-            Ok(_) => world.hit(Probe::UnansweredKept),
-            Err(broken) => world.fail(format!("partition {partition}: {broken}")),
+        let whole = world.parts[partition].oracle.borrow_mut().read_whole(marks.start(), end);
+        if let Err(broken) = whole {
+            world.fail(format!("partition {partition}: {broken}"));
         }
     }
 }

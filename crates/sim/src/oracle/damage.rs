@@ -31,8 +31,7 @@ impl Damage {
 
     /// Whether offsets `from..to` may be missing.
     pub(super) fn explains_hole(&self, from: u64, to: u64) -> bool {
-        self.touched.range(from..to).next().is_some()
-            || self.cut_from.is_some_and(|cut| cut < to)
+        self.touched.range(from..to).next().is_some() || self.cut_from.is_some_and(|cut| cut < to)
     }
 }
 

@@ -29,12 +29,6 @@ impl Oracle {
         self.flushed = [0; 2];
     }
 
-    /// A sync failed: only what was durable before is still promised (docs/durability.md).
-    pub(crate) fn sync_failed(&mut self) {
-        self.safe_from_kill = self.safe_from_cut;
-        self.flushed = [0; 2];
-    }
-
     /// The partition was closed in order, after so many calls.
     pub(crate) fn closed(&mut self, calls: usize) {
         self.flushed(Ack::Durable, calls);
@@ -60,7 +54,7 @@ impl Oracle {
         }
         self.safe_from_kill = self.safe_from_kill.min(end);
         self.safe_from_cut = self.safe_from_cut.min(end);
-        self.watermarks(marks)?;
+        self.watermarks(marks, 0)?;
         self.opened_at = end;
         self.first_call = self.calls;
         self.time_at_opening = self.time_max;
@@ -68,11 +62,11 @@ impl Oracle {
         Ok(openness)
     }
 
-    /// Everything from the first retained offset to `end` was polled: what was sent before the
-    /// opening and not seen is gone for good. Says how many unanswered batches were found.
-    pub(crate) fn read_whole(&mut self, end: u64) -> Result<u64, Broken> {
-        let mut next = self.start;
-        for (base, entry) in self.log.range(self.start..end) {
+    /// Everything from `start` to `end` was polled: what was sent before the
+    /// opening and not seen is gone for good.
+    pub(crate) fn read_whole(&mut self, start: u64, end: u64) -> Result<(), Broken> {
+        let mut next = start;
+        for (base, entry) in self.log.range(start..end) {
             if *base != next && !self.damage.explains_hole(next, *base) {
                 return Err(format!("offsets {next} to {base} are missing"));
             }
@@ -82,15 +76,13 @@ impl Oracle {
             return Err(format!("offsets {next} to {end} are missing"));
         }
         if self.damage.has_any() {
-            return Ok(0);
+            return Ok(());
         }
-        let mut kept = 0;
         for sent in self.sent.iter_mut().filter(|sent| sent.order < self.first_call) {
-            match sent.fate {
-                Fate::Unknown => sent.fate = Fate::Nowhere,
-                Fate::Stored(_) | Fate::Nowhere => {}
+            if sent.fate == Fate::Unknown {
+                sent.fate = Fate::Nowhere;
             }
         }
-        Ok(kept)
+        Ok(())
     }
 }

@@ -18,13 +18,13 @@ mod served;
 
 use std::collections::BTreeMap;
 
-use corelog_storage::{Ack, Appended};
+use corelog_storage::{Ack, Appended, Watermarks};
 
 use crate::batches::ProducerBatch;
 
 pub(crate) use damage::Reported;
-pub(crate) use lives::{Crash, Openness};
-pub(crate) use served::{Asked, Bounds, Got, Seen};
+pub(crate) use lives::Crash;
+pub(crate) use served::{Asked, Bounds, Got};
 
 /// A broken promise, in words.
 pub(crate) type Broken = String;
@@ -66,8 +66,10 @@ pub(crate) struct Oracle {
     calls: usize,
     /// By base offset.
     log: BTreeMap<u64, Entry>,
-    /// First retained offset.
+    /// First retained offset, as it was told last; it never goes back.
     start: u64,
+    /// The highest offset below which a trim was asked to drop what it can.
+    start_most: u64,
     /// A kill takes nothing below this offset.
     safe_from_kill: u64,
     /// A power cut takes nothing below this offset.
@@ -93,6 +95,7 @@ impl Oracle {
             calls: 0,
             log: BTreeMap::new(),
             start: 0,
+            start_most: 0,
             safe_from_kill: 0,
             safe_from_cut: 0,
             flushed: [0; 2],
@@ -172,8 +175,8 @@ impl Oracle {
         }
     }
 
-    /// The partition says where it stands.
-    pub(crate) fn watermarks(&mut self, marks: corelog_storage::Watermarks) -> Result<(), Broken> {
+    /// The partition says where it stands; it was asked when the log was known up to `known`.
+    pub(crate) fn watermarks(&mut self, marks: Watermarks, known: u64) -> Result<(), Broken> {
         let (start, durable) = (marks.start(), marks.durable());
         let (written, appended) = (marks.written(), marks.appended());
         if start > durable || durable > written || written > appended {
@@ -182,18 +185,32 @@ impl Oracle {
         self.check_start(start)?;
         self.promise(written, Ack::Written);
         self.promise(durable, Ack::Durable);
-        let known = self.known_end();
         if appended < known {
             return Err(format!("offset {known} was given away, but the end is {appended}"));
         }
         Ok(())
     }
 
-    fn check_start(&self, start: u64) -> Result<(), Broken> {
-        if start == self.start || self.damage.has_any() {
-            return Ok(());
+    /// A trim up to this offset was asked for: from now on the log may begin later.
+    pub(crate) fn trim_asked(&mut self, up_to: u64) {
+        self.start_most = self.start_most.max(up_to);
+    }
+
+    /// A trim has ended: the start is durable.
+    pub(crate) fn trimmed(&mut self, start: u64) -> Result<(), Broken> {
+        self.check_start(start)
+    }
+
+    fn check_start(&mut self, start: u64) -> Result<(), Broken> {
+        let (least, most) = (self.start, self.start_most.max(self.start));
+        if !(least..=most).contains(&start) {
+            return Err(format!("the first retained offset is {start}, not in {least}..={most}"));
         }
-        Err(format!("the first retained offset is {start}, it should be {}", self.start))
+        if start != least && !self.log.is_empty() && !self.log.contains_key(&start) {
+            return Err(format!("the log was trimmed to {start}, where no batch begins"));
+        }
+        self.start = start;
+        Ok(())
     }
 
     /// Everything below `end` has reached `ack`.
@@ -253,13 +270,7 @@ impl Oracle {
     }
 
     /// Offsets do not overlap; calls and times grow along the log.
-    fn check_neighbours(
-        &self,
-        call: usize,
-        base: u64,
-        end: u64,
-        time: u64,
-    ) -> Result<(), Broken> {
+    fn check_neighbours(&self, call: usize, base: u64, end: u64, time: u64) -> Result<(), Broken> {
         let order = |call: usize| self.sent[call].order;
         let before = self.log.range(..base).next_back();
         let behind = self.log.range(base..).next();

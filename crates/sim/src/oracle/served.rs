@@ -3,7 +3,7 @@
 use corelog_format::{BatchHeader, UnverifiedBatch};
 use corelog_storage::{Ack, From};
 
-use super::{Broken, Oracle};
+use super::{Broken, Fate, Oracle};
 use crate::batches::origin_of;
 
 /// Where a poll was allowed to read at some moment.
@@ -41,6 +41,8 @@ pub(crate) struct Got {
 pub(crate) struct Seen {
     pub(crate) batches: u64,
     pub(crate) sliced: bool,
+    /// A batch was sent in an earlier life and never answered.
+    pub(crate) unanswered: bool,
     /// A time was asked for of which the answer is known.
     pub(crate) by_time: bool,
 }
@@ -92,7 +94,7 @@ impl Oracle {
             From::Last(count) => {
                 (back(before.must, count, before.start), back(after.may, count, after.start))
             }
-            From::Timestamp(time) => return self.check_time(asked, got, time, seen),
+            From::Timestamp(time) => return self.check_time(asked, got, after, time, seen),
         };
         match got.first {
             Some(first) if !(low..=high).contains(&first) => {
@@ -111,13 +113,14 @@ impl Oracle {
         &self,
         asked: &Asked,
         got: &Got,
+        after: Bounds,
         time: u64,
         seen: &mut Seen,
     ) -> Result<(), Broken> {
         let mut known = self.log.range(asked.before.start..);
         let expected = known.find(|(_, entry)| entry.time >= time);
         match (got.first, expected) {
-            (Some(first), Some((base, _))) if first > *base => {
+            (Some(first), Some((base, _))) if first > (*base).max(after.start) => {
                 Err(format!("begins at {first}, but offset {base} has time {time} ({asked:?})"))
             }
             (Some(first), _) => {
@@ -131,7 +134,9 @@ impl Oracle {
                 seen.by_time = true;
                 Ok(())
             }
-            (None, Some((base, entry))) if asked.max_messages > 0 && entry.end <= asked.before.must => {
+            (None, Some((base, entry)))
+                if asked.max_messages > 0 && entry.end <= asked.before.must =>
+            {
                 Err(format!("nothing at time {time}, but offset {base} is there ({asked:?})"))
             }
             (None, _) => Ok(()),
@@ -155,6 +160,7 @@ impl Oracle {
                 return Err(format!("offset {first} is served where {next:?} is due"));
             }
             let id = batch.frames().next().map_or(0, |frame| frame.id());
+            seen.unanswered |= self.is_unanswered(origin_of(id).0);
             seen.sliced |= self.same_bytes(batch.header(), bytes, id, first)?;
             let count = batch.header().message_count;
             next = Some(first + u64::from(count));
@@ -169,6 +175,11 @@ impl Oracle {
             ));
         }
         Ok(seen)
+    }
+
+    fn is_unanswered(&self, number: u64) -> bool {
+        let sent = usize::try_from(number).ok().and_then(|number| self.sent.get(number));
+        sent.is_some_and(|sent| sent.fate == Fate::Unknown && sent.order < self.first_call)
     }
 
     /// The frames are those that were sent, the header is the sent one with what the owner stamps.
