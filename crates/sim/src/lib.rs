@@ -7,6 +7,7 @@ mod batches;
 mod campaign;
 mod door;
 mod history;
+mod mischief;
 mod opening;
 mod oracle;
 mod params;

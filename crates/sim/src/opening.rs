@@ -8,6 +8,7 @@ use corelog_shard::{Client, CopyOut, PartitionId, Shard, ShardContext, Shards};
 use corelog_storage::{OpenDamage, OpenReport, Place, Shared};
 
 use crate::door::{Control, Door, Log, not_closed, not_opened, not_reopened, refused};
+use crate::mischief;
 use crate::params::Way;
 use crate::probes::Probe;
 use crate::world::World;
@@ -63,6 +64,7 @@ impl Engine {
     pub(crate) async fn open(&self, world: &World, partition: usize) -> Result<(), Control> {
         let params = world.params.partition(partition);
         let config = params.config.clone();
+        before_opening(world, partition);
         let opened = match params.way {
             Way::Direct => Log::open(self.shared.clone(), place(partition), config)
                 .await
@@ -89,6 +91,9 @@ impl Engine {
             *world.parts[partition].door.borrow_mut() = door;
             return Err(Control::Refused);
         };
+        // The manifest can still move until the old life has ended; the oracle needs the mark then.
+        let _ = log.close().await;
+        before_opening(world, partition);
         let reopened = log.reopen().await.map_err(|error| not_reopened(&error));
         let (log, report) = reopened.inspect_err(|error| {
             world.note(&format!("p{partition} reopen: {error:?}"));
@@ -166,6 +171,15 @@ impl Engine {
                 Err(error) => world.fail(format!("shard {index} does not end: {error}")),
             }
         }
+    }
+}
+
+/// Tells the oracle what an opening now may find damaged.
+fn before_opening(world: &World, partition: usize) {
+    mischief::look(world);
+    let mut oracle = world.parts[partition].oracle.borrow_mut();
+    if oracle.expects_damage() {
+        oracle.opens_at(mischief::mark(world, partition).unwrap_or_default());
     }
 }
 

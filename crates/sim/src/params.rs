@@ -38,8 +38,8 @@ pub(crate) struct PartitionParams {
     pub(crate) pause_us: u64,
 }
 
-/// What may go wrong, as chances in sixteen for each action of the one who makes things go wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What may go wrong.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Wrongs {
     /// Actions in one life.
     pub(crate) actions: u64,
@@ -50,6 +50,12 @@ pub(crate) struct Wrongs {
     pub(crate) descriptors: bool,
     pub(crate) buffers: bool,
     pub(crate) clock: bool,
+    /// Bits of logs flip.
+    pub(crate) rot: bool,
+    /// Writes are lost or misdirected.
+    pub(crate) lies: bool,
+    /// Index files are bent between lives.
+    pub(crate) indexes: bool,
 }
 
 /// Every parameter of one run.
@@ -76,7 +82,13 @@ impl Params {
     /// The parameters of a seed.
     pub(crate) fn draw(rng: &mut Rng) -> Self {
         let count = one_of(rng, &[1, 1, 2, 3]);
-        let partitions = (0..count).map(|_| PartitionParams::draw(rng)).collect();
+        let mut partitions: Vec<PartitionParams> =
+            (0..count).map(|_| PartitionParams::draw(rng)).collect();
+        let wrongs = Wrongs::draw(rng);
+        if wrongs.rot || wrongs.lies {
+            // Without verification damage may be served: that is what the option says.
+            partitions.iter_mut().for_each(|partition| partition.config.verify_reads = true);
+        }
         let write_bytes = one_of(rng, &[4 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20]);
         Params {
             lives: rng.between(2, 4),
@@ -107,7 +119,7 @@ impl Params {
             // Twice the largest write is what one partition needs to move at all.
             pool_bytes: one_of(rng, &[16 << 10, 96 << 10, 1 << 20, 16 << 20]).max(count * 8 << 10),
             delay_us: one_of(rng, &[(1, 10), (10, 400), (10, 400), (200, 5_000)]),
-            wrongs: Wrongs::draw(rng),
+            wrongs,
         }
     }
 
@@ -150,13 +162,17 @@ impl PartitionParams {
 
 impl Wrongs {
     fn draw(rng: &mut Rng) -> Self {
+        let indexes = rng.chance(1, 2);
         // A third of the runs have an honest disk: there everything but the crash must succeed.
         if rng.chance(1, 3) {
-            return Wrongs { actions: 0, ..Wrongs::everything() };
+            return Wrongs { indexes, ..Wrongs::default() };
         }
+        let actions = rng.between(1, 8);
+        // Damage excuses a loss, so most runs have none.
+        let (rot, lies) = (rng.chance(1, 6), rng.chance(1, 6));
         let mut each = || rng.chance(1, 2);
-        let drawn = Wrongs {
-            actions: 0,
+        Wrongs {
+            actions,
             slow: each(),
             stall: each(),
             errors: each(),
@@ -164,20 +180,9 @@ impl Wrongs {
             descriptors: each(),
             buffers: each(),
             clock: each(),
-        };
-        Wrongs { actions: rng.between(1, 8), ..drawn }
-    }
-
-    fn everything() -> Self {
-        Wrongs {
-            actions: 0,
-            slow: true,
-            stall: true,
-            errors: true,
-            full: true,
-            descriptors: true,
-            buffers: true,
-            clock: true,
+            rot,
+            lies,
+            indexes,
         }
     }
 }

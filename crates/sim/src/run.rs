@@ -15,6 +15,7 @@ use crate::actors::{Cast, read_all, reopen, right_again, settle};
 use crate::allowed::Allowed;
 use crate::batches::ProducerBatch;
 use crate::door::Outcome;
+use crate::mischief;
 use crate::opening::{Engine, judge};
 use crate::oracle::Crash;
 use crate::params::Params;
@@ -192,6 +193,12 @@ fn life(world: &Rc<World>, rng: &mut Rng) {
     }
     right_again(world);
     world.hash_disk();
+    if world.params.wrongs.indexes {
+        mischief::bend_indexes(world, rng);
+    }
+    if world.params.wrongs.rot && rng.chance(1, 2) {
+        mischief::rot(world, rng.index(world.parts.len()), rng);
+    }
     if rng.chance(1, 2) {
         world.sim.clock().step(rng.below(4_000_000) as i64 - 2_000_000);
     }

@@ -16,7 +16,7 @@ pub(super) async fn operate(world: Rc<World>, engine: Rc<Engine>, partition: usi
     while !world.winding_down.get() {
         world.sleep_us(1 + rng.below(params.pause_us * 8 + 500)).await;
         let part = &world.parts[partition];
-        if part.poisoned.get() && rng.chance(1, 2) {
+        if part.poisoned.get() {
             reopen(&world, &engine, partition).await;
             continue;
         }

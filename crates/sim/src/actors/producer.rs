@@ -102,8 +102,10 @@ async fn in_turn(
         Outcome::OutOfTurn => world.hit(Probe::OutOfTurn),
         other => world.fail(format!("a producer that is behind took an append: {other:?}")),
     }
+    let mut pause_us = 200;
     while producer.is_behind() && !world.winding_down.get() {
-        world.sleep_us(200).await;
+        world.sleep_us(pause_us).await;
+        pause_us = (pause_us * 2).min(10_000);
         // Each try takes its place anew: other producers' appends may stand before it by now.
         world.parts[partition].oracle.borrow_mut().called_again(call);
         let Some(answer) = producer.retry() else { break };

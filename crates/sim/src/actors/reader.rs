@@ -7,6 +7,7 @@ use corelog_io::sim::Rng;
 use corelog_storage::{From, PollQuery};
 
 use crate::door::{Door, Read};
+use crate::mischief;
 use crate::oracle::Asked;
 use crate::probes::Probe;
 use crate::world::World;
@@ -54,12 +55,12 @@ async fn poll(world: &World, partition: usize, door: &Door, query: PollQuery) ->
         match (door.watermarks().await, door) {
             (Some(marks), _) => break door.bounds(marks, fsync, true),
             (None, Door::Direct(_)) => return None,
-            (None, _) if !matches!(answer, Read::Ok(_)) => return judge(world, partition, &answer),
+            (None, _) if !matches!(answer, Read::Ok(_)) => return judge(world, partition, from, &answer),
             // Busy, or the partition is closed meanwhile: what it may serve is not known any more.
             (None, _) => return None,
         }
     };
-    let Read::Ok(got) = &answer else { return judge(world, partition, &answer) };
+    let Read::Ok(got) = &answer else { return judge(world, partition, from, &answer) };
     world.note(&format!(
         "p{partition} poll {from:?} ({max_messages}, {max_bytes}): {} messages from {:?} to {}",
         got.messages, got.first, got.next
@@ -86,7 +87,7 @@ async fn poll(world: &World, partition: usize, door: &Door, query: PollQuery) ->
 }
 
 /// Judges an answer that served nothing.
-fn judge(world: &World, partition: usize, answer: &Read) -> Option<u64> {
+fn judge(world: &World, partition: usize, from: From, answer: &Read) -> Option<u64> {
     world.note(&format!("p{partition} poll: {answer:?}"));
     let allowed = world.allowed.borrow();
     let fine = match answer {
@@ -95,17 +96,23 @@ fn judge(world: &World, partition: usize, answer: &Read) -> Option<u64> {
             world.hit(Probe::ReadError);
             allowed.error(*cause)
         }
-        Read::Corrupt(reported, _) => world.parts[partition].oracle.borrow().may_report(*reported),
+        Read::Corrupt(reported, _) => {
+            drop(allowed);
+            mischief::look(world);
+            world.hit(Probe::CorruptRead);
+            let told = world.parts[partition].oracle.borrow().may_report(from, *reported);
+            if let Err(broken) = told {
+                world.fail(format!("partition {partition}, {from:?}: {answer:?}, but {broken}"));
+            }
+            return reported.resume;
+        }
         Read::Bug(_) => false,
     };
     drop(allowed);
     if !fine {
         world.fail(format!("partition {partition}: a poll without a cause: {answer:?}"));
     }
-    match answer {
-        Read::Corrupt(reported, _) => reported.resume,
-        _ => None,
-    }
+    None
 }
 
 /// Polls everything from the first retained offset to the end, in steps of random size, and holds
@@ -131,7 +138,20 @@ pub(crate) async fn read_all(world: &World, partition: usize, rng: &mut Rng) {
         let max_bytes = [1, 10_000, 300_000, 8 << 20][rng.index(4)];
         let max_messages = [u32::MAX, u32::MAX, 7][rng.index(3)];
         let query = PollQuery { from: From::Offset(next), max_messages, max_bytes };
-        match poll(world, partition, &door, query).await {
+        let corrupt = world.probes().count(Probe::CorruptRead);
+        let after = poll(world, partition, &door, query).await;
+        if world.probes().count(Probe::CorruptRead) > corrupt {
+            // Over the damage, or it hides all that follows.
+            let resume = after.unwrap_or(end);
+            let told = world.parts[partition].oracle.borrow().may_skip(next..resume);
+            if let Err(broken) = told {
+                return world.fail(format!("partition {partition}: {broken}"));
+            }
+            world.hit(Probe::SteppedOver);
+            next = resume;
+            continue;
+        }
+        match after {
             Some(after) if after > next => next = after,
             // Busy, or an error that has a cause: again, but not for ever.
             _ if tries < 1_000 => {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use corelog_io::IoOp;
 use corelog_io::sim::{Fault, Rng, errno};
 
+use crate::mischief;
 use crate::probes::Probe;
 use crate::world::World;
 
@@ -27,25 +28,66 @@ const ERRORS: &[(IoOp, i32)] = &[
 /// Files that a fault is narrowed to.
 const FILES: &[&str] = &[".log", ".log", ".index", "manifest", "/"];
 
+/// One thing that goes wrong.
+#[derive(Clone, Copy)]
+enum Wrong {
+    Slow,
+    Stall,
+    Error,
+    Full,
+    Descriptors,
+    Buffers,
+    Clock,
+    Rot,
+    Lie,
+}
+
 /// One after the other, with pauses; ends when the life winds down.
 pub(super) async fn do_wrong(world: Rc<World>, mut rng: Rng) {
     let wrongs = world.params.wrongs;
+    let kinds = [
+        (wrongs.slow, Wrong::Slow),
+        (wrongs.stall, Wrong::Stall),
+        (wrongs.errors, Wrong::Error),
+        (wrongs.errors, Wrong::Error),
+        (wrongs.full, Wrong::Full),
+        (wrongs.descriptors, Wrong::Descriptors),
+        (wrongs.buffers, Wrong::Buffers),
+        (wrongs.clock, Wrong::Clock),
+        (wrongs.rot, Wrong::Rot),
+        (wrongs.lies, Wrong::Lie),
+    ];
+    let kinds: Vec<Wrong> = kinds.iter().filter(|(is, _)| *is).map(|(_, kind)| *kind).collect();
     for _ in 0..wrongs.actions {
         world.sleep_us(rng.below(20_000)).await;
-        if world.winding_down.get() {
+        if world.winding_down.get() || kinds.is_empty() {
             return;
         }
-        match rng.below(8) {
-            0 if wrongs.slow => slow(&world, &mut rng),
-            1 if wrongs.stall => stall(&world, &mut rng).await,
-            2 | 3 if wrongs.errors => fail(&world, &mut rng),
-            4 if wrongs.full => fill(&world, &mut rng).await,
-            5 if wrongs.descriptors => descriptors(&world, &mut rng).await,
-            6 if wrongs.buffers => buffers(&world, &mut rng).await,
-            7 if wrongs.clock => clock(&world, &mut rng).await,
-            _ => {}
+        match kinds[rng.index(kinds.len())] {
+            Wrong::Slow => slow(&world, &mut rng),
+            Wrong::Stall => stall(&world, &mut rng).await,
+            Wrong::Error => fail(&world, &mut rng),
+            Wrong::Full => fill(&world, &mut rng).await,
+            Wrong::Descriptors => descriptors(&world, &mut rng).await,
+            Wrong::Buffers => buffers(&world, &mut rng).await,
+            Wrong::Clock => clock(&world, &mut rng).await,
+            Wrong::Rot => {
+                let partition = rng.index(world.parts.len());
+                mischief::rot(&world, partition, &mut rng);
+            }
+            Wrong::Lie => lie(&world, &mut rng),
         }
     }
+}
+
+/// A write is answered Ok and is lost, or lands elsewhere in its file.
+fn lie(world: &World, rng: &mut Rng) {
+    let file = [".log", ".log", ".index"][rng.index(3)];
+    let by = rng.between(1, 20) as i64 - 10;
+    let fault = if by == 0 { Fault::lose_write() } else { Fault::misdirect_write(by) };
+    let fault = if rng.chance(1, 2) { Fault::lose_write() } else { fault };
+    world.note(&format!("a write to {file} will lie ({by})"));
+    world.sim.disk().inject(fault.on(file).from_nth(rng.between(1, 6)));
 }
 
 /// Everything works again.

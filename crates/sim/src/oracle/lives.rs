@@ -55,6 +55,7 @@ impl Oracle {
         self.safe_from_kill = self.safe_from_kill.min(end);
         self.safe_from_cut = self.safe_from_cut.min(end);
         self.watermarks(marks, 0)?;
+        self.opening_is_over();
         self.opened_at = end;
         self.first_call = self.calls;
         self.time_at_opening = self.time_max;
@@ -67,12 +68,12 @@ impl Oracle {
     pub(crate) fn read_whole(&mut self, start: u64, end: u64) -> Result<(), Broken> {
         let mut next = start;
         for (base, entry) in self.log.range(start..end) {
-            if *base != next && !self.damage.explains_hole(next, *base) {
+            if *base != next && !self.explains_hole(next, *base) {
                 return Err(format!("offsets {next} to {base} are missing"));
             }
             next = entry.end;
         }
-        if next < end && !self.damage.explains_hole(next, end) {
+        if next < end && !self.explains_hole(next, end) {
             return Err(format!("offsets {next} to {end} are missing"));
         }
         if self.damage.has_any() {

@@ -206,7 +206,7 @@ impl Oracle {
         if !(least..=most).contains(&start) {
             return Err(format!("the first retained offset is {start}, not in {least}..={most}"));
         }
-        if start != least && !self.log.is_empty() && !self.log.contains_key(&start) {
+        if start != least && start < self.known_end() && !self.log.contains_key(&start) {
             return Err(format!("the log was trimmed to {start}, where no batch begins"));
         }
         self.start = start;
