@@ -41,6 +41,11 @@ impl Allowed {
         !self.injected.is_empty()
     }
 
+    /// Whether `op` was made to fail.
+    pub(crate) fn injected_any(&self, op: IoOp) -> bool {
+        self.injected.iter().any(|(_, of)| *of == op as u8)
+    }
+
     fn injected(&self, cause: Cause) -> bool {
         // `Lock` is how an opening names its lock.
         let op = if cause.op == IoOp::Lock { IoOp::Open } else { cause.op };

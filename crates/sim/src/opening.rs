@@ -122,9 +122,7 @@ impl Engine {
             Ok(_) => {}
             Err(broken) => world.fail(format!("partition {partition}: {broken}")),
         }
-        if !report.damage.is_empty() && !part.oracle.borrow().expects_damage() {
-            world.fail(format!("partition {partition}: no disk lied, but {}", told(report)));
-        }
+        judge_damage(world, partition, report);
         part.poisoned.set(false);
         part.full.set(false);
         *part.door.borrow_mut() = Some(door);
@@ -170,6 +168,25 @@ impl Engine {
                 Ok(report) => world.note(&format!("shard {index} ended: {report:?}")),
                 Err(error) => world.fail(format!("shard {index} does not end: {error}")),
             }
+        }
+    }
+}
+
+/// Damage that an opening reports needs a cause.
+fn judge_damage(world: &World, partition: usize, report: &OpenReport) {
+    let oracle = &world.parts[partition].oracle;
+    let lied = oracle.borrow().expects_damage();
+    for damage in &report.damage {
+        match damage {
+            // The device did not give the rest of the segment back then; it is not lost.
+            OpenDamage::Unreadable { segment, position }
+                if world.allowed.borrow().injected_any(corelog_io::IoOp::Read) =>
+            {
+                world.hit(Probe::Unreadable);
+                oracle.borrow_mut().harmed(*segment, *position..u64::MAX);
+            }
+            _ if lied => {}
+            _ => world.fail(format!("partition {partition}: no disk lied, but {}", told(report))),
         }
     }
 }

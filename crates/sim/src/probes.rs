@@ -40,6 +40,7 @@ probes! {
     IndexLied: "an index file was bent",
     CorruptRead: "a poll was answered Corrupt",
     SteppedOver: "reading went on behind damage",
+    Unreadable: "opening met bytes that could not be read",
     DamageAtOpening: "opening found damage below the mark",
     UnansweredKept: "a batch whose append was never answered was there after a crash",
     AnsweredLost: "a crash took a batch that was answered at a level that allows it",

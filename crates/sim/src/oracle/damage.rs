@@ -50,7 +50,8 @@ impl Damage {
 }
 
 impl Oracle {
-    /// These bytes of a segment's file are not what they should be.
+    /// These bytes of a segment's file are not what they should be. Up to `u64::MAX`: they could not
+    /// be read, which is no reason to cut them.
     pub(crate) fn harmed(&mut self, segment: u64, bytes: Range<u64>) {
         self.damage.harm.push((segment, bytes));
     }
@@ -74,7 +75,7 @@ impl Oracle {
                 std::cmp::Ordering::Equal => mark.position,
                 std::cmp::Ordering::Greater => 0,
             };
-            if bytes.end > above {
+            if bytes.end > above && bytes.end != u64::MAX {
                 let touched = self.first_touched(*segment, bytes.start.max(above));
                 cut_from = Some(cut_from.map_or(touched, |from: u64| from.min(touched)));
             }

@@ -183,8 +183,10 @@ impl Oracle {
             return Err(format!("watermarks out of order: {marks:?}"));
         }
         self.check_start(start)?;
-        self.promise(written, Ack::Written);
-        self.promise(durable, Ack::Durable);
+        // Behind damage the marks may stand above offsets that nothing was ever stored at.
+        let most = if self.damage.has_any() { self.known_end() } else { u64::MAX };
+        self.promise(written.min(most), Ack::Written);
+        self.promise(durable.min(most), Ack::Durable);
         if appended < known {
             return Err(format!("offset {known} was given away, but the end is {appended}"));
         }
