@@ -62,12 +62,12 @@ pub(crate) enum Outcome<T> {
 #[derive(Debug, Clone)]
 pub(crate) enum Read {
     Ok(Got),
-    Corrupt(Reported, String),
+    Corrupt(Reported, #[expect(dead_code, reason = "for the message")] String),
     Io(Cause),
     Closed,
     Busy,
     Unopened(Cause),
-    Bug(String),
+    Bug(#[expect(dead_code, reason = "for the message")] String),
 }
 
 /// How an opening or a close ended.
@@ -80,7 +80,7 @@ pub(crate) enum Control {
     Busy,
     /// Another one is at it, or it is not there.
     Refused,
-    Bug(String),
+    Bug(#[expect(dead_code, reason = "for the message")] String),
 }
 
 /// Where a partition's answer goes.

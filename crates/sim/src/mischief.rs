@@ -17,9 +17,12 @@ use crate::world::World;
 /// First offsets of a partition's files of one kind.
 fn files(world: &World, partition: usize, kind: FileKind) -> Vec<(u64, PathBuf)> {
     let dir = place(partition).dir;
-    let of_partition = world.sim.disk().files().into_iter().filter(|path| {
-        path.parent().is_some_and(|parent| parent == dir)
-    });
+    let of_partition = world
+        .sim
+        .disk()
+        .files()
+        .into_iter()
+        .filter(|path| path.parent().is_some_and(|parent| parent == dir));
     let named = of_partition.filter_map(|path| {
         let (first, found) = parse_file_name(path.file_name()?.to_str()?)?;
         (found == kind).then_some((first, path))
@@ -41,8 +44,8 @@ pub(crate) fn look(world: &World) {
         world.hit(Probe::WriteLied);
         let name = harm.path.file_name().and_then(|name| name.to_str());
         let Some((segment, FileKind::Log)) = name.and_then(parse_file_name) else { continue };
-        let Some(partition) = (0..world.parts.len())
-            .find(|partition| harm.path.starts_with(place(*partition).dir))
+        let Some(partition) =
+            (0..world.parts.len()).find(|partition| harm.path.starts_with(place(*partition).dir))
         else {
             continue;
         };
@@ -118,7 +121,10 @@ fn bend(world: &World, partition: usize, segment: u64, path: &std::path::Path, r
         // All entries are true but for a shift.
         _ => entries(&known, rng.between(1, 300)),
     };
-    world.note(&format!("p{partition} the index of {segment} is bent ({how}), {} bytes", after.len()));
+    world.note(&format!(
+        "p{partition} the index of {segment} is bent ({how}), {} bytes",
+        after.len()
+    ));
     world.hit(Probe::IndexLied);
     disk.put(path, &after).expect("a file beside the log");
 }

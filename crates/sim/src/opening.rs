@@ -55,9 +55,13 @@ impl Engine {
         })
     }
 
-    /// Bytes of tail buffers that the caches keep.
-    pub(crate) fn cached_bytes(&self) -> usize {
-        self.shared.cached_bytes()
+    /// Bytes that the caches keep; `None` where a shard is too busy to say.
+    pub(crate) async fn cached_bytes(&self) -> Option<usize> {
+        let mut bytes = self.shared.cached_bytes();
+        for index in 0..self.shards.count() {
+            bytes += self.shards.stats(index).await.ok()?.cached_bytes;
+        }
+        Some(bytes)
     }
 
     /// Opens a partition and holds what it says against what is owed.
@@ -115,6 +119,7 @@ impl Engine {
             }
         };
         world.note(&format!("p{partition} stands at {marks:?}"));
+        judge_damage(world, partition, report);
         let part = &world.parts[partition];
         let checked = part.oracle.borrow_mut().opened(marks);
         match checked {
@@ -122,7 +127,6 @@ impl Engine {
             Ok(_) => {}
             Err(broken) => world.fail(format!("partition {partition}: {broken}")),
         }
-        judge_damage(world, partition, report);
         part.poisoned.set(false);
         part.full.set(false);
         *part.door.borrow_mut() = Some(door);

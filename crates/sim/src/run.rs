@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use corelog_io::sim::{Event, Fault, Rng};
-use corelog_io::{IoOp, Platform, Spawn};
+use corelog_io::{BLOCK, IoOp, Platform, Spawn};
 use corelog_storage::Ack;
 
 use crate::actors::{Cast, read_all, reopen, right_again, settle};
@@ -329,10 +329,19 @@ async fn works_again(world: &Rc<World>, engine: &Rc<Engine>, partition: usize, r
     }
 }
 
-/// Nothing is asked for: what is held are the caches and a tail block a partition.
+/// Nothing is asked for: the caches keep to their budget, and nobody holds on to reads beyond it.
 async fn idle_memory(world: &World, engine: &Engine) {
-    let _ = engine;
+    // Longer than any `flush_after`.
     world.sleep_us(200_000).await;
+    let Some(cached) = engine.cached_bytes().await else { return };
+    let (buffers, read) = (world.sim.disk().buffers(), world.sim.disk().read_bytes_held());
+    let caches = world.params.limits.cache_bytes * (world.params.shards + 1);
+    if cached > caches || read > caches {
+        world.fail(format!("idle, but the caches of {caches} bytes hold {cached}, reads {read}"));
+    }
+    if buffers.peak() + BLOCK > world.params.pool_bytes {
+        world.hit(Probe::PoolEmpty);
+    }
 }
 
 async fn close_all(world: &World, engine: &Engine) {

@@ -40,8 +40,5 @@ fn a_sync_that_was_skipped() {
 #[test]
 fn an_index_entry_above_the_mark_that_was_trusted() {
     let failure = caught(Canary::TrustedIndex);
-    assert!(
-        failure.broken.contains("missing") || failure.broken.contains("Corrupt"),
-        "{failure}"
-    );
+    assert!(failure.broken.contains("missing") || failure.broken.contains("Corrupt"), "{failure}");
 }

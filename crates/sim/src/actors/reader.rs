@@ -55,7 +55,9 @@ async fn poll(world: &World, partition: usize, door: &Door, query: PollQuery) ->
         match (door.watermarks().await, door) {
             (Some(marks), _) => break door.bounds(marks, fsync, true),
             (None, Door::Direct(_)) => return None,
-            (None, _) if !matches!(answer, Read::Ok(_)) => return judge(world, partition, from, &answer),
+            (None, _) if !matches!(answer, Read::Ok(_)) => {
+                return judge(world, partition, from, &answer);
+            }
             // Busy, or the partition is closed meanwhile: what it may serve is not known any more.
             (None, _) => return None,
         }

@@ -14,7 +14,9 @@ use super::{Broken, Oracle};
 /// A poll's answer that names damage.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reported {
+    #[expect(dead_code, reason = "for the message")]
     pub(crate) segment: u64,
+    #[expect(dead_code, reason = "for the message")]
     pub(crate) position: u64,
     pub(crate) resume: Option<u64>,
 }

@@ -34,13 +34,19 @@ impl Oracle {
         self.flushed(Ack::Durable, calls);
     }
 
-    /// The partition was opened and stands at `marks`.
-    pub(crate) fn opened(&mut self, marks: Watermarks) -> Result<Openness, Broken> {
-        let end = marks.appended();
+    /// Whether a log may end there when it is opened.
+    pub(super) fn check_end(&self, end: u64) -> Result<(), Broken> {
         let owed = self.damage.owed(self.safe_from_kill);
         if end < owed {
             return Err(format!("the log ends at {end}, but everything below {owed} was promised"));
         }
+        Ok(())
+    }
+
+    /// The partition was opened and stands at `marks`.
+    pub(crate) fn opened(&mut self, marks: Watermarks) -> Result<Openness, Broken> {
+        let end = marks.appended();
+        self.check_end(end)?;
         let mut openness = Openness::default();
         if let Some((base, entry)) = self.log.range(..end).next_back()
             && entry.end > end

@@ -15,6 +15,8 @@
 mod damage;
 mod lives;
 mod served;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
