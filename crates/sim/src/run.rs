@@ -11,7 +11,7 @@ use corelog_io::sim::{Event, Fault, Rng};
 use corelog_io::{BLOCK, IoOp, Platform, Spawn};
 use corelog_storage::Ack;
 
-use crate::actors::{Cast, read_all, reopen, right_again, settle};
+use crate::actors::{Cast, read_all, reopen, right_again, settle, spoil_opening};
 use crate::allowed::Allowed;
 use crate::batches::ProducerBatch;
 use crate::door::Outcome;
@@ -237,6 +237,7 @@ fn note_crash(world: &World, opened: bool) {
 /// A life's course: open, act, wind down, hold everything against the oracle, perhaps close.
 async fn live(world: &Rc<World>, opened: &Cell<bool>, rng: &mut Rng) {
     let engine = Engine::start(world);
+    spoil_opening(world, rng);
     if !open_all(world, &engine).await {
         return;
     }
@@ -270,9 +271,14 @@ async fn live(world: &Rc<World>, opened: &Cell<bool>, rng: &mut Rng) {
 /// Opens all partitions, side by side with nothing else. False where that can not be.
 async fn open_all(world: &World, engine: &Engine) -> bool {
     for partition in 0..world.parts.len() {
+        let mut tries = 0;
         while let Err(error) = engine.open(world, partition).await {
             if !judge(world, partition, "open", &error) {
                 return false;
+            }
+            tries += 1;
+            if tries == 5 {
+                right_again(world);
             }
             world.sleep_us(5_000).await;
         }

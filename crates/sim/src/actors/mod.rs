@@ -19,7 +19,7 @@ use crate::world::World;
 pub(crate) use operator::reopen;
 pub(crate) use producer::settle;
 pub(crate) use reader::read_all;
-pub(crate) use wrongdoer::right_again;
+pub(crate) use wrongdoer::{right_again, spoil_opening};
 
 /// The actors of one life that are not done.
 #[derive(Clone, Default)]

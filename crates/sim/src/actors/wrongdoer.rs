@@ -90,6 +90,20 @@ fn lie(world: &World, rng: &mut Rng) {
     world.sim.disk().inject(fault.on(file).from_nth(rng.between(1, 6)));
 }
 
+/// Before a life's first opening: some openings meet errors.
+pub(crate) fn spoil_opening(world: &World, rng: &mut Rng) {
+    if !world.params.wrongs.errors || !rng.chance(1, 2) {
+        return;
+    }
+    if rng.chance(1, 2) {
+        return fail(world, rng);
+    }
+    world.note("a read of a log will fail");
+    world.allowed.borrow_mut().inject(IoOp::Read, errno::EIO);
+    let fault = Fault::fail(errno::EIO).of(IoOp::Read).on(".log");
+    world.sim.disk().inject(fault.from_nth(rng.between(1, 4)));
+}
+
 /// Everything works again.
 pub(crate) fn right_again(world: &World) {
     let disk = world.sim.disk();
@@ -151,11 +165,11 @@ async fn fill(world: &World, rng: &mut Rng) {
 
 async fn descriptors(world: &World, rng: &mut Rng) {
     let disk = world.sim.disk();
-    let left = rng.below(3) as usize;
+    let left = rng.below(2) as usize;
     world.note(&format!("{left} descriptors are left"));
     world.allowed.borrow_mut().descriptors = true;
     disk.set_open_files_max(disk.open_files() + left);
-    world.sleep_us(rng.between(1_000, 50_000)).await;
+    world.sleep_us(rng.between(1_000, 300_000)).await;
     disk.set_open_files_max(usize::MAX);
     world.note("descriptors are back");
 }
