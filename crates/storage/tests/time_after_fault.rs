@@ -28,3 +28,25 @@ fn times_of_batches_that_a_fault_took_are_not_given_away_again() {
         log.close().await.unwrap();
     });
 }
+
+#[test]
+fn times_go_on_behind_damage_though_the_clock_went_back() {
+    let sim = Sim::new(89);
+    sim.run(async {
+        let log = open(sim.platform(), LogConfig::default()).await;
+        for tag in 0..3 {
+            append_wait(&log, &batch(tag, &[10]), Ack::Durable).await;
+        }
+        // Within what the clock's ceiling allows stamps run ahead of a clock that goes back.
+        let last = append_wait(&log, &batch(4, &[10]), Ack::Durable).await.base_timestamp;
+        log.close().await.unwrap();
+        sim.clock().step(-1_000_000);
+        sim.disk().flip_bit(log_file(0), 300, 1).unwrap();
+        sim.disk().delete(index_file(0)).ok();
+        let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
+        assert_eq!(report.damage.len(), 1, "{report:?}");
+        let next = append_wait(&log, &batch(7, &[10]), Ack::Durable).await;
+        assert!(next.base_timestamp > last, "{} behind {last}", next.base_timestamp);
+        log.close().await.unwrap();
+    });
+}
