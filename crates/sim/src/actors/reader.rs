@@ -158,6 +158,9 @@ pub(crate) async fn read_all(world: &World, partition: usize, rng: &mut Rng) {
             // Busy, or an error that has a cause: again, but not for ever.
             _ if tries < 1_000 => {
                 tries += 1;
+                if tries == 100 {
+                    super::right_again(world);
+                }
                 world.sleep_us(1_000).await;
             }
             _ => return world.fail(format!("partition {partition}: no way past offset {next}")),
