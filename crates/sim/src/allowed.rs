@@ -1,6 +1,7 @@
 //! Which errors the world has given cause for, in this life. An error without a cause is a failure.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 
 use corelog_io::IoOp;
 use corelog_io::sim::errno;
@@ -67,7 +68,7 @@ impl Allowed {
     pub(crate) fn error(&self, cause: Cause) -> bool {
         let descriptors = self.descriptors && cause.errno == Some(errno::EMFILE);
         let full = self.full && cause.errno == Some(errno::ENOSPC);
-        let buffers = self.buffers && cause.errno.is_none();
+        let buffers = self.buffers && cause.kind == ErrorKind::WouldBlock;
         self.injected(cause) || descriptors || full || buffers
     }
 }

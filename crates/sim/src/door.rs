@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -31,11 +32,13 @@ type Done<T> = Pin<Box<dyn Future<Output = T>>>;
 pub(crate) struct Cause {
     pub(crate) op: IoOp,
     pub(crate) errno: Option<i32>,
+    pub(crate) kind: io::ErrorKind,
 }
 
 impl From<&IoError> for Cause {
     fn from(error: &IoError) -> Self {
-        Cause { op: error.op, errno: error.source.raw_os_error() }
+        let (errno, kind) = (error.source.raw_os_error(), error.source.kind());
+        Cause { op: error.op, errno, kind }
     }
 }
 

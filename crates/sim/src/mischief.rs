@@ -86,8 +86,11 @@ pub(crate) fn rot(world: &World, partition: usize, rng: &mut Rng) {
 pub(crate) fn bend_indexes(world: &World, rng: &mut Rng) {
     look(world);
     for partition in 0..world.parts.len() {
-        for (segment, log) in files(world, partition, FileKind::Log) {
-            if rng.chance(1, 2) {
+        let logs = files(world, partition, FileKind::Log);
+        let last = logs.last().map(|(segment, _)| *segment);
+        for (segment, log) in logs {
+            // The last one matters most: recovery looks into it.
+            if Some(segment) == last || rng.chance(1, 2) {
                 bend(world, partition, segment, &log.with_extension("index"), rng);
             }
         }
@@ -98,7 +101,7 @@ fn bend(world: &World, partition: usize, segment: u64, path: &std::path::Path, r
     let disk = world.sim.disk();
     let before = disk.contents(path).unwrap_or_default();
     let known = world.parts[partition].oracle.borrow().index_of(segment);
-    let how = rng.below(6);
+    let how = if rng.chance(1, 2) { 4 } else { rng.below(6) };
     let after = match how {
         0 => {
             let _ = disk.delete(path);

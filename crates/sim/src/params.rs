@@ -101,7 +101,6 @@ impl Params {
                 writes_in_flight: one_of(rng, &[1, 2, 3, 8]),
                 read_bytes: one_of(rng, &[4 << 10, 64 << 10, 1 << 20]),
                 loaded_indexes: one_of(rng, &[1, 2, 64]),
-                ..SharedLimits::default()
             },
             shard_limits: ShardLimits {
                 mailbox_requests: one_of(rng, &[1, 4, 64]),
@@ -117,7 +116,8 @@ impl Params {
                 bytes_in_flight: one_of(rng, &[1, 200 << 10, 16 << 20]),
             },
             // Twice the largest write is what one partition needs to move at all.
-            pool_bytes: one_of(rng, &[16 << 10, 96 << 10, 1 << 20, 16 << 20]).max(count * 8 << 10),
+            pool_bytes: one_of(rng, &[16 << 10, 96 << 10, 1 << 20, 16 << 20])
+                .max(count * (8 << 10)),
             delay_us: one_of(rng, &[(1, 10), (10, 400), (10, 400), (200, 5_000)]),
             wrongs,
         }
@@ -149,7 +149,6 @@ impl PartitionParams {
                 flush_after: Duration::from_micros(one_of(rng, &[1, 500, 5_000, 100_000])),
                 index_step: one_of(rng, &[4 << 10, 16 << 10, 64 << 10]),
                 verify_reads: rng.chance(7, 8),
-                ..LogConfig::default()
             },
             producers: rng.between(1, 3) as usize,
             readers: rng.between(0, 2) as usize,

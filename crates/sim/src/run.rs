@@ -25,6 +25,9 @@ use crate::world::World;
 /// Virtual time in which everything outstanding must be answered once nothing is wrong any more.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
+/// Openings that fail one after the other, most of them while nothing is wrong any more.
+const OPENINGS_MAX: usize = 100;
+
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -279,6 +282,10 @@ async fn open_all(world: &World, engine: &Engine) -> bool {
             tries += 1;
             if tries == 5 {
                 right_again(world);
+            }
+            if tries == OPENINGS_MAX {
+                world.fail(format!("partition {partition} does not open: {error:?}"));
+                return false;
             }
             world.sleep_us(5_000).await;
         }

@@ -51,18 +51,9 @@ async fn poll(world: &World, partition: usize, door: &Door, query: PollQuery) ->
     if world.sim.disk().count(IoOp::Read) > read {
         world.hit(Probe::FromDisk);
     }
-    let after = loop {
-        match (door.watermarks().await, door) {
-            (Some(marks), _) => break door.bounds(marks, fsync, true),
-            (None, Door::Direct(_)) => return None,
-            (None, _) if !matches!(answer, Read::Ok(_)) => {
-                return judge(world, partition, from, &answer);
-            }
-            // Busy, or the partition is closed meanwhile: what it may serve is not known any more.
-            (None, _) => return None,
-        }
-    };
     let Read::Ok(got) = &answer else { return judge(world, partition, from, &answer) };
+    // Busy, or the partition is closed meanwhile: what it may serve is not known any more.
+    let after = door.bounds(door.watermarks().await?, fsync, true);
     world.note(&format!(
         "p{partition} poll {from:?} ({max_messages}, {max_bytes}): {} messages from {:?} to {}",
         got.messages, got.first, got.next
