@@ -1,7 +1,7 @@
 //! Where the disk lied or rotted: what may be missing there, and no more than that.
 //!
-//! Damage is known as bytes of segment files. Which batches they are follows from the lengths of the
-//! batches before them in the file, as batches lie back to back.
+//! Damage is known as bytes of segment files. Which batches they are follows from the lengths of
+//! the batches before them in the file, as batches lie back to back.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -27,7 +27,8 @@ pub(super) struct Damage {
     harm: Vec<(u64, Range<u64>)>,
     /// First offsets of all segments.
     segments: BTreeSet<u64>,
-    /// Everything from here on may be cut at the next opening: damage above the mark is a torn tail.
+    /// Everything from here on may be cut at the next opening: damage above the mark is a torn
+    /// tail.
     cut_from: Option<u64>,
 }
 
@@ -52,8 +53,8 @@ impl Damage {
 }
 
 impl Oracle {
-    /// These bytes of a segment's file are not what they should be. Up to `u64::MAX`: they could not
-    /// be read, which is no reason to cut them.
+    /// These bytes of a segment's file are not what they should be. Up to `u64::MAX`: they could
+    /// not be read, which is no reason to cut them.
     pub(crate) fn harmed(&mut self, segment: u64, bytes: Range<u64>) {
         self.damage.harm.push((segment, bytes));
     }
