@@ -9,6 +9,10 @@ use std::path::Path;
 use corelog_format::{INDEX_ENTRY_LEN, IndexEntry};
 use corelog_io::{BLOCK, Buf, Disk, File, IoError, Open, align_down, align_up};
 
+/// No file is as long: a read from there is an error of the caller, which a lying entry must not
+/// make of a poll.
+const POSITION_MAX: u64 = i64::MAX as u64 / 2;
+
 /// Entries of one segment in memory, ascending in offset, time and position.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SparseIndex {
@@ -31,7 +35,7 @@ impl SparseIndex {
                 }
                 None => entry.base_timestamp != 0 || entry.base_offset != 0 || entry.position != 0,
             };
-            if !ascends {
+            if !ascends || entry.position > POSITION_MAX {
                 break;
             }
             entries.push(entry);
@@ -186,6 +190,8 @@ mod tests {
         assert_eq!(SparseIndex::parse(&padded).entries(), good);
         assert_eq!(SparseIndex::parse(&bytes(&good)[..71]).entries(), &good[..2], "torn entry");
         assert_eq!(SparseIndex::parse(&bytes(&[entry(2), entry(1)])).entries(), &[entry(2)]);
+        let beyond = IndexEntry { position: 1 << 63, ..entry(3) };
+        assert_eq!(SparseIndex::parse(&bytes(&[entry(0), beyond])).entries(), &[entry(0)]);
         assert!(SparseIndex::parse(&[0; 240]).entries().is_empty());
         assert!(SparseIndex::parse(&[]).entries().is_empty());
     }

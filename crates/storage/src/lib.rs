@@ -21,6 +21,10 @@
 
 mod appender;
 mod batch;
+#[cfg(feature = "canary")]
+pub mod canary;
+#[cfg(not(feature = "canary"))]
+mod canary;
 mod config;
 mod error;
 mod index;

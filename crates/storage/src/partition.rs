@@ -120,7 +120,8 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         config: LogConfig,
     ) -> Result<(Self, OpenReport), OpenError> {
         config.validate().map_err(OpenError::Config)?;
-        let (opened, report) = crate::recover::open(&shared, &place, &config).await?;
+        let (mut opened, report) = crate::recover::open(&shared, &place, &config).await?;
+        opened.end.last_timestamp = opened.end.last_timestamp.max(shared.stamped_us());
         let config = Rc::new(config);
         let appender = Appender::new(
             place.partition_id,

@@ -53,6 +53,8 @@ struct Inner<P: Platform> {
     /// Held by whoever makes an index again: one at a time.
     reindex: RefCell<Weak<()>>,
     room: Room,
+    /// The highest time that was stamped in a partition that had a fault.
+    stamped_us: Cell<u64>,
 }
 
 /// One opening of one partition. Its handles, indexes and windows go with it.
@@ -75,6 +77,7 @@ impl<P: Platform> Shared<P> {
             lives: Cell::new(0),
             reindex: RefCell::default(),
             room: Room::default(),
+            stamped_us: Cell::new(0),
             platform,
             limits,
         };
@@ -189,6 +192,17 @@ impl<P: Platform> Shared<P> {
                 return;
             }
         }
+    }
+
+    /// A partition has a fault and had stamped up to `time_us`: what it loses of that is in no log,
+    /// and in this process no new clock begins above it.
+    pub(crate) fn lost_time(&self, time_us: u64) {
+        self.inner.stamped_us.set(self.inner.stamped_us.get().max(time_us));
+    }
+
+    /// A partition that is opened stamps above this.
+    pub(crate) fn stamped_us(&self) -> u64 {
+        self.inner.stamped_us.get()
     }
 
     /// A partition is opened.

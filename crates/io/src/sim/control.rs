@@ -7,6 +7,7 @@ use std::task::Waker;
 use super::Rng;
 use super::disk::SimDisk;
 use super::fault::{Fault, FaultId};
+use super::state::Harm;
 use super::trace::Event;
 use crate::{BufPool, IoOp};
 
@@ -115,6 +116,12 @@ impl SimDisk {
     /// Forgets the trace; counts go on.
     pub fn clear_trace(&self) {
         self.inner.state.borrow_mut().trace.clear();
+    }
+
+    /// What writes that were made to lie ([`Fault::lose_write`], [`Fault::misdirect_write`]) have
+    /// left behind since the last call: for oracles that must know what may be missing.
+    pub fn take_harm(&self) -> Vec<Harm> {
+        std::mem::take(&mut self.inner.state.borrow_mut().harm)
     }
 
     /// Breaches of the caller's contract so far, and forgets them: for tests that provoke one.

@@ -120,7 +120,9 @@ impl File for SimFile {
             {
                 // Held until the write has ended: the device reads from this memory.
                 let held = bytes.clone();
+                let path = Rc::clone(&self.path);
                 move |state, ending| {
+                    state.note_harm(&path, at, len, ending.verdict);
                     let ended = state.end_write(ino, dsync, ending);
                     drop(held);
                     ended

@@ -88,6 +88,7 @@ pub use fault::{Fault, FaultId, errno};
 pub use file::SimFile;
 pub use image::Image;
 pub use rng::Rng;
+pub use state::Harm;
 pub use task::TaskPanic;
 pub use trace::Event;
 

@@ -1,6 +1,7 @@
 //! The disk behind its handles: who has what open, what is in flight, and how an operation ends.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::task::Waker;
 
 use super::Rng;
@@ -10,7 +11,7 @@ use super::names::Ino;
 use super::trace::{EventAt, Trace};
 use super::tree::{Node, Tree};
 use super::versions::Order;
-use crate::IoOp;
+use crate::{BLOCK, IoOp};
 
 /// How an operation in flight ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,18 @@ pub(super) struct Limits {
     pub(super) delay_us: (u64, u64),
 }
 
+/// Bytes of a file that are not what a write said they are: it was lost or landed elsewhere, or
+/// another one landed here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Harm {
+    /// The path the file was opened by.
+    pub path: PathBuf,
+    /// The first byte.
+    pub at: u64,
+    /// How many.
+    pub len: usize,
+}
+
 pub(super) struct DiskState {
     pub(super) tree: Tree,
     pub(super) handles: BTreeMap<u64, Handle>,
@@ -86,6 +99,7 @@ pub(super) struct DiskState {
     /// Bytes taken, of the capacity.
     pub(super) used: u64,
     pub(super) violations: Vec<String>,
+    pub(super) harm: Vec<Harm>,
     order: Order,
     next_id: u64,
 }
@@ -104,6 +118,7 @@ impl DiskState {
             limits: Limits { capacity: u64::MAX, open_files: usize::MAX, delay_us: (10, 400) },
             used: 0,
             violations: Vec::new(),
+            harm: Vec::new(),
             order: 0,
             next_id: 1,
         }
@@ -118,6 +133,19 @@ impl DiskState {
     pub(super) fn new_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
+    }
+
+    /// Keeps in mind what a write that lies leaves behind.
+    pub(super) fn note_harm(&mut self, path: &Path, at: u64, len: usize, verdict: Verdict) {
+        let mut harmed = |at| self.harm.push(Harm { path: path.to_path_buf(), at, len });
+        match verdict {
+            Verdict::LoseWrite => harmed(at),
+            Verdict::MisdirectWrite(by) => {
+                harmed(at);
+                harmed(at.saturating_add_signed(by.saturating_mul(BLOCK as i64)));
+            }
+            _ => {}
+        }
     }
 
     /// How long the next operation takes: now and then much longer than the others, so that

@@ -52,9 +52,9 @@ pub(crate) async fn open<P: Platform>(
     report.adopted = survey.marker.is_none();
     report.left = quarantine::remove_leftovers(disk, place, &survey.leftovers).await?;
     let mut walked = walk::walk(disk, place, config, &survey, &mut report).await?;
-    // A time above the clock is none of ours: a payload that looks like a batch must not hold up
-    // the stamps.
-    let now_us = shared.platform().clock().now_us();
-    walked.highest.last_timestamp = walked.highest.last_timestamp.min(now_us);
+    // A time above the clock's ceiling is none of ours: a payload that looks like a batch must not
+    // hold up the stamps. Up to the ceiling it may be: the clock may have gone back since.
+    let ceiling_us = shared.platform().clock().ceiling_us();
+    walked.highest.last_timestamp = walked.highest.last_timestamp.min(ceiling_us);
     act::act(shared, place, config, survey, walked, report).await
 }

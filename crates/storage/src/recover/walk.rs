@@ -10,6 +10,7 @@ use super::resync::{self, Later, Reached, Search, Searched};
 use super::survey::Survey;
 use super::table::{Behind, Facts, Row, Stop, Verdict, decide};
 use super::{OpenDamage, OpenReport};
+use crate::canary::{self, Canary};
 use crate::index::{self, SparseIndex};
 use crate::read::{Damage, ReadFault, Walker};
 use crate::segments::{index_path, log_path};
@@ -261,7 +262,10 @@ async fn one<D: Disk>(
     let path = index_path(&place.dir, segment);
     let mut index = index::load(disk, &path, INDEX_BYTES_MAX).await.unwrap_or_default();
     // Without a mark the whole of the last entry's neighbourhood is the anchor.
-    let trusted = if survey.marker.is_some() { durable_to } else { len };
+    let trusted = match survey.marker.is_some() && !canary::is(Canary::TrustedIndex) {
+        true => durable_to,
+        false => len,
+    };
     index.cut(trusted.saturating_add(1));
     let mut lies = 1;
     loop {

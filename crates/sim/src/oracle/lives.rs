@@ -1,0 +1,95 @@
+//! Crashes and openings: what must have survived, and what must never come back.
+
+use corelog_storage::{Ack, Watermarks};
+
+use super::{Broken, Fate, Oracle};
+
+/// How a life ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Crash {
+    /// The process died.
+    Kill,
+    /// The power failed.
+    PowerCut,
+}
+
+/// What an opening told about what was lost.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Openness {
+    /// Batches that were answered and that the crash was allowed to take.
+    pub(crate) answered_lost: u64,
+}
+
+impl Oracle {
+    /// The life ends.
+    pub(crate) fn crashed(&mut self, crash: Crash) {
+        if crash == Crash::PowerCut {
+            self.safe_from_kill = self.safe_from_cut;
+        }
+        self.flushed = [0; 2];
+    }
+
+    /// The partition was closed in order, after so many calls.
+    pub(crate) fn closed(&mut self, calls: usize) {
+        self.flushed(Ack::Durable, calls);
+    }
+
+    /// Whether a log may end there when it is opened.
+    pub(super) fn check_end(&self, end: u64) -> Result<(), Broken> {
+        let owed = self.damage.owed(self.safe_from_kill);
+        if end < owed {
+            return Err(format!("the log ends at {end}, but everything below {owed} was promised"));
+        }
+        Ok(())
+    }
+
+    /// The partition was opened and stands at `marks`.
+    pub(crate) fn opened(&mut self, marks: Watermarks) -> Result<Openness, Broken> {
+        let end = marks.appended();
+        self.check_end(end)?;
+        let mut openness = Openness::default();
+        if let Some((base, entry)) = self.log.range(..end).next_back()
+            && entry.end > end
+            && !self.damage.has_any()
+        {
+            return Err(format!("the log ends at {end}, within batch {} at {base}", entry.call));
+        }
+        for (_, entry) in self.log.split_off(&end) {
+            self.sent[entry.call].fate = Fate::Nowhere;
+            openness.answered_lost += 1;
+        }
+        self.safe_from_kill = self.safe_from_kill.min(end);
+        self.safe_from_cut = self.safe_from_cut.min(end);
+        self.watermarks(marks, 0)?;
+        self.opening_is_over();
+        self.opened_at = end;
+        self.first_call = self.calls;
+        self.time_at_opening = self.time_max;
+        self.flushed = [0; 2];
+        Ok(openness)
+    }
+
+    /// Everything from `start` to `end` was polled: what was sent before the
+    /// opening and not seen is gone for good.
+    pub(crate) fn read_whole(&mut self, start: u64, end: u64) -> Result<(), Broken> {
+        let mut next = start;
+        for (base, entry) in self.log.range(start..end) {
+            if *base != next && !self.explains_hole(next, *base) {
+                return Err(format!("offsets {next} to {base} are missing"));
+            }
+            next = entry.end;
+        }
+        if next < end && !self.explains_hole(next, end) {
+            return Err(format!("offsets {next} to {end} are missing"));
+        }
+        if self.damage.has_any() {
+            return Ok(());
+        }
+        for sent in self.sent.iter_mut().filter(|sent| sent.order < self.first_call) {
+            if sent.fate == Fate::Unknown {
+                sent.fate = Fate::Nowhere;
+            }
+        }
+        Ok(())
+    }
+}

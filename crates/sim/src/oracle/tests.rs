@@ -1,0 +1,152 @@
+//! Each promise, broken once: an oracle that never objects proves nothing.
+
+use corelog_io::sim::Rng;
+use corelog_storage::{Ack, Appended, From};
+
+use super::{Asked, Bounds, Crash, Got, Oracle};
+use crate::batches::{ProducerBatch, Sizes};
+
+const SIZES: Sizes = Sizes { messages: 1, bytes: 100, giant_in: 1_000_000 };
+
+/// An oracle to which three batches of one message were appended, for `acks`, not answered yet.
+fn called(acks: [Ack; 3]) -> Oracle {
+    let mut oracle = Oracle::new(7, false);
+    for (number, ack) in acks.into_iter().enumerate() {
+        let batch = ProducerBatch::draw(number as u64, SIZES, &mut Rng::new(number as u64));
+        assert_eq!(oracle.called(batch, ack), number);
+    }
+    oracle
+}
+
+fn told(base_offset: u64, base_timestamp: u64) -> Appended {
+    Appended { base_offset, base_timestamp, message_count: 1 }
+}
+
+/// Batch `number` as a poll serves it at `base`.
+fn stored(number: u64, base: u64, time: u64) -> Got {
+    let batch = ProducerBatch::draw(number, SIZES, &mut Rng::new(number));
+    let mut admitted = corelog_format::admit(&batch.bytes).unwrap();
+    let mut bytes = admitted.stamp(7, base, time).to_vec();
+    bytes.extend_from_slice(&batch.bytes[256..]);
+    Got { bytes, messages: 1, first: Some(base), next: base + 1 }
+}
+
+fn bounds(end: u64) -> Bounds {
+    Bounds { start: 0, must: end, may: end }
+}
+
+fn asked(from: From) -> Asked {
+    Asked { from, max_messages: 10, max_bytes: 1_000, before: bounds(3) }
+}
+
+/// Three batches at 0, 1, 2 with times 10, 11, 12.
+fn answered(acks: [Ack; 3]) -> Oracle {
+    let mut oracle = called(acks);
+    for call in 0..3 {
+        oracle.answered(call, told(call as u64, 10 + call as u64)).unwrap();
+    }
+    oracle
+}
+
+#[test]
+fn answers_that_contradict_each_other() {
+    let broken = |second: Appended| {
+        let mut oracle = called([Ack::Appended; 3]);
+        oracle.answered(0, told(5, 10)).unwrap();
+        oracle.answered(1, second)
+    };
+    broken(told(6, 11)).unwrap();
+    broken(told(9, 11)).unwrap();
+    broken(told(5, 11)).unwrap_err();
+    broken(told(4, 11)).unwrap_err();
+    broken(told(6, 10)).unwrap_err();
+    broken(Appended { message_count: 2, ..told(6, 11) }).unwrap_err();
+}
+
+#[test]
+fn what_survives_which_crash() {
+    use Ack::{Appended, Durable, Written};
+    // The lowest end that an opening may show.
+    let least = |acks, crash| {
+        let owed = |end: u64| {
+            let mut oracle = answered(acks);
+            oracle.crashed(crash);
+            oracle.check_end(end)
+        };
+        (0..=3).find(|end| owed(*end).is_ok()).unwrap()
+    };
+    assert_eq!(least([Appended; 3], Crash::Kill), 0);
+    assert_eq!(least([Durable, Written, Appended], Crash::Kill), 2);
+    assert_eq!(least([Durable, Written, Appended], Crash::PowerCut), 1);
+    assert_eq!(least([Appended, Appended, Durable], Crash::PowerCut), 3);
+    let mut oracle = answered([Appended; 3]);
+    oracle.flushed(Durable, 2);
+    oracle.crashed(Crash::PowerCut);
+    oracle.check_end(1).unwrap_err();
+    oracle.check_end(2).unwrap();
+}
+
+#[test]
+fn nothing_comes_back_that_was_refused() {
+    let mut oracle = called([Ack::Appended; 3]);
+    oracle.refused(0).unwrap();
+    let poll = asked(From::Offset(0));
+    oracle.served(&poll, &stored(0, 0, 10), bounds(3)).unwrap_err();
+    oracle.served(&poll, &stored(1, 0, 10), bounds(3)).unwrap();
+    oracle.refused(1).unwrap_err();
+}
+
+#[test]
+fn polls_begin_and_end_where_they_must() {
+    let served = |from, number: u64, may| {
+        let mut oracle = answered([Ack::Written; 3]);
+        oracle.served(&asked(from), &stored(number, number, 10 + number), bounds(may))
+    };
+    served(From::Offset(1), 1, 3).unwrap();
+    served(From::Offset(1), 2, 3).unwrap_err();
+    served(From::Offset(2), 2, 2).unwrap_err();
+    served(From::First, 0, 3).unwrap();
+    served(From::First, 1, 3).unwrap_err();
+    served(From::Last(2), 1, 3).unwrap();
+    served(From::Last(2), 2, 3).unwrap_err();
+    served(From::Timestamp(11), 1, 3).unwrap();
+    served(From::Timestamp(11), 2, 3).unwrap_err();
+    served(From::Timestamp(11), 0, 3).unwrap_err();
+    let nothing = Got { bytes: Vec::new(), messages: 0, first: None, next: 2 };
+    let mut oracle = answered([Ack::Written; 3]);
+    oracle.served(&asked(From::Offset(2)), &nothing, bounds(3)).unwrap_err();
+    oracle.served(&asked(From::Offset(3)), &nothing, bounds(3)).unwrap();
+}
+
+#[test]
+fn no_byte_may_differ() {
+    let good = stored(1, 1, 11);
+    for at in (0..good.bytes.len()).step_by(7) {
+        let mut oracle = answered([Ack::Written; 3]);
+        let mut bad = good.clone();
+        bad.bytes[at] ^= 1;
+        oracle.served(&asked(From::Offset(1)), &bad, bounds(3)).unwrap_err();
+    }
+    // Sound, but another time than it was answered with.
+    let mut oracle = answered([Ack::Written; 3]);
+    oracle.served(&asked(From::Offset(1)), &stored(1, 1, 15), bounds(3)).unwrap_err();
+}
+
+#[test]
+fn damage_excuses_what_lies_at_it_and_no_more() {
+    let mut oracle = answered([Ack::Durable; 3]);
+    oracle.segments_are([0, 2].into());
+    oracle.may_skip(1..2).unwrap_err();
+    let second = oracle.index_of(0)[1].2;
+    oracle.harmed(0, second + 300..second + 301);
+    oracle.may_skip(1..2).unwrap();
+    oracle.may_skip(0..1).unwrap_err();
+    oracle.may_skip(2..3).unwrap_err();
+    // Below the mark nothing may be cut, above it all from the damage on.
+    let mark = |position| corelog_format::Mark { position, ..Default::default() };
+    oracle.opens_at(mark(second + 1_000));
+    oracle.check_end(1).unwrap_err();
+    oracle.opens_at(mark(second));
+    oracle.check_end(0).unwrap_err();
+    oracle.check_end(1).unwrap();
+}

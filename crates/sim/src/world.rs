@@ -1,0 +1,174 @@
+//! What all parts of one run share: the simulation, the parameters, the oracles, the history, and
+//! the first failure.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use corelog_io::sim::{Rng, Sim, SimPlatform};
+use corelog_io::{Clock, Platform};
+
+use crate::allowed::Allowed;
+use crate::door::Door;
+use crate::history::History;
+use crate::oracle::{Broken, Oracle};
+use crate::params::Params;
+use crate::probes::{Probe, Probes};
+
+/// One partition of the run.
+pub(crate) struct Part {
+    pub(crate) oracle: RefCell<Oracle>,
+    /// The way in, while it is open.
+    pub(crate) door: RefCell<Option<Door>>,
+    /// Somebody opens or closes it.
+    pub(crate) changing: Cell<bool>,
+    /// An append was answered `Poisoned` since it was opened.
+    pub(crate) poisoned: Cell<bool>,
+    /// An append was answered `StorageFull` since it was opened.
+    pub(crate) full: Cell<bool>,
+}
+
+/// Everything of one run.
+pub(crate) struct World {
+    pub(crate) sim: Sim,
+    pub(crate) params: Params,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) allowed: RefCell<Allowed>,
+    /// Nobody begins anything new.
+    pub(crate) winding_down: Cell<bool>,
+    history: RefCell<History>,
+    probes: RefCell<Probes>,
+    failure: RefCell<Option<Broken>>,
+    main: RefCell<Option<Waker>>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, params: Params, shown: usize) -> Rc<Self> {
+        let sim = Sim::new(seed);
+        sim.disk().buffers().set_limit(params.pool_bytes);
+        sim.disk().set_delay_us(params.delay_us.0..=params.delay_us.1);
+        let part = |(number, part): (usize, &crate::params::PartitionParams)| Part {
+            oracle: RefCell::new(Oracle::new(number as u32, part.config.enforce_fsync)),
+            door: RefCell::default(),
+            changing: Cell::new(false),
+            poisoned: Cell::new(false),
+            full: Cell::new(false),
+        };
+        Rc::new(World {
+            sim,
+            parts: params.partitions.iter().enumerate().map(part).collect(),
+            params,
+            allowed: RefCell::default(),
+            winding_down: Cell::new(false),
+            history: RefCell::new(History::new(shown)),
+            probes: RefCell::default(),
+            failure: RefCell::default(),
+            main: RefCell::default(),
+        })
+    }
+
+    pub(crate) fn platform(&self) -> &SimPlatform {
+        self.sim.platform()
+    }
+
+    pub(crate) fn note(&self, event: &str) {
+        let at_us = u64::try_from(self.sim.clock().elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.history.borrow_mut().note(at_us, event);
+    }
+
+    /// Takes the disk's trace into the history's hash, and forgets it.
+    pub(crate) fn hash_disk(&self) {
+        self.history.borrow_mut().hash_disk(&self.sim.disk().trace());
+        self.sim.disk().clear_trace();
+    }
+
+    pub(crate) fn hit(&self, probe: Probe) {
+        self.probes.borrow_mut().hit(probe);
+    }
+
+    pub(crate) fn probes(&self) -> Probes {
+        self.probes.borrow().clone()
+    }
+
+    pub(crate) fn hash(&self) -> u64 {
+        self.history.borrow().hash()
+    }
+
+    pub(crate) fn events(&self) -> u64 {
+        self.history.borrow().count()
+    }
+
+    pub(crate) fn tail(&self) -> String {
+        self.history.borrow().tail()
+    }
+
+    /// Keeps the first failure and ends the life.
+    pub(crate) fn fail(&self, broken: Broken) {
+        self.note(&format!("BROKEN: {broken}"));
+        self.failure.borrow_mut().get_or_insert(broken);
+        if let Some(waker) = self.main.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.borrow().is_some()
+    }
+
+    pub(crate) fn take_failure(&self) -> Option<Broken> {
+        self.failure.borrow_mut().take()
+    }
+
+    /// Runs `body`; `None` as soon as anybody failed.
+    pub(crate) async fn unless_failed<T>(&self, body: impl Future<Output = T>) -> Option<T> {
+        let mut body = pin!(body);
+        poll_fn(|cx| {
+            if self.has_failed() {
+                return Poll::Ready(None);
+            }
+            *self.main.borrow_mut() = Some(cx.waker().clone());
+            match body.as_mut().poll(cx) {
+                Poll::Ready(_) if self.has_failed() => Poll::Ready(None),
+                Poll::Ready(value) => Poll::Ready(Some(value)),
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    pub(crate) async fn sleep_us(&self, us: u64) {
+        self.sim.clock().sleep(Duration::from_micros(us)).await;
+    }
+
+    /// A pause of up to `most_us`, often none at all.
+    pub(crate) async fn pause(&self, rng: &mut Rng, most_us: u64) {
+        if rng.chance(2, 3) {
+            self.sleep_us(rng.below(most_us + 1)).await;
+        }
+    }
+
+    /// The partition's way in, if it is open.
+    pub(crate) fn door(&self, partition: usize) -> Option<Door> {
+        self.parts[partition].door.borrow().clone()
+    }
+
+    /// What `future` gives, unless virtual time runs out first.
+    pub(crate) async fn within<T>(
+        &self,
+        limit: Duration,
+        future: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut future = pin!(future);
+        let mut timer = pin!(self.platform().clock().sleep(limit));
+        poll_fn(|cx| {
+            if let Poll::Ready(value) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(value));
+            }
+            timer.as_mut().poll(cx).map(|()| None)
+        })
+        .await
+    }
+}

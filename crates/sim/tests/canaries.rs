@@ -1,0 +1,46 @@
+//! The simulator catches the mistakes that it exists for, within seconds; see docs/testing.md for how
+//! to add one. Needs the feature `canary`; without it there is nothing to catch.
+#![cfg(feature = "canary")]
+
+use corelog_sim::Failure;
+use corelog_storage::canary::{Canary, set};
+
+/// Seeds within which each mistake must show. Without the mistake all of them pass (`seeds.rs`).
+const SEEDS: u64 = 300;
+
+/// The first seed that fails with `canary` built in, which must fail the same way twice.
+fn caught(canary: Canary) -> Failure {
+    set(Some(canary));
+    let failed = (0..SEEDS).find_map(|seed| corelog_sim::run(seed, 60).err());
+    let Some(failure) = failed else { panic!("{canary:?} is not caught in {SEEDS} seeds") };
+    let again = corelog_sim::run(failure.seed, 60).expect_err("a seed is a complete report");
+    assert_eq!((again.hash, &again.broken), (failure.hash, &failure.broken));
+    set(None);
+    let fine = corelog_sim::run(failure.seed, 60);
+    assert!(fine.is_ok(), "it is the mistake that was caught: {}", fine.unwrap_err());
+    assert!(failure.to_string().ends_with(&format!("-- --seed {}", failure.seed)));
+    *failure
+}
+
+#[test]
+fn an_answer_that_comes_too_early() {
+    let failure = caught(Canary::EarlyAck);
+    assert!(failure.broken.contains("was promised"), "{failure}");
+}
+
+#[test]
+fn a_sync_that_was_skipped() {
+    let failure = caught(Canary::SkippedSync);
+    assert!(
+        failure.broken.contains("was promised") || failure.broken.contains("Corrupt"),
+        "{failure}"
+    );
+}
+
+#[test]
+fn an_index_entry_above_the_mark_that_was_trusted() {
+    let failure = caught(Canary::TrustedIndex);
+    // The hole is met by whoever comes there first: the opening itself, or a poll.
+    let broken = &failure.broken;
+    assert!(["missing", "Corrupt", "open"].iter().any(|what| broken.contains(what)), "{failure}");
+}
