@@ -99,7 +99,10 @@ impl Params {
                 open_files: one_of(rng, &[1, 2, 256]),
                 write_bytes,
                 writes_in_flight: one_of(rng, &[1, 2, 3, 8]),
+                flying_bytes: one_of(rng, &[1, 64 << 10, 8 << 20]),
                 read_bytes: one_of(rng, &[4 << 10, 64 << 10, 1 << 20]),
+                read_ahead_bytes: one_of(rng, &[0, 64 << 10, 16 << 20]),
+                held_bytes: one_of(rng, &[1, 64 << 10, 32 << 20]),
                 loaded_indexes: one_of(rng, &[1, 2, 64]),
             },
             shard_limits: ShardLimits {
@@ -109,6 +112,7 @@ impl Params {
                 polls_in_flight: one_of(rng, &[1, 64]),
                 poll_bytes: one_of(rng, &[1, 64 << 10, 8 << 20]),
                 run_requests: one_of(rng, &[1, 64]),
+                run_bytes: one_of(rng, &[1, 10 << 10, 256 << 10]),
                 openings: one_of(rng, &[1, 64]),
             },
             client_limits: ClientLimits {
