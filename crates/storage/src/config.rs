@@ -111,9 +111,10 @@ pub struct SharedLimits {
     pub write_bytes: usize,
     /// Writes in flight for one partition. Default 8.
     pub writes_in_flight: usize,
-    /// A log write goes out while less than this is in flight, all partitions together, bytes. It
-    /// keeps the device busy; what is ready beyond it waits in memory and follows at once when a
-    /// write comes back, before the appends behind that one are copied. Default 8 MiB.
+    /// A log write goes out while less than this is in flight, all partitions together, bytes, or
+    /// where it is its partition's only one. That keeps the device busy; what is ready beyond it
+    /// waits in memory and follows at once when a write comes back, before the appends behind that
+    /// one are copied. Default 8 MiB.
     pub flying_bytes: usize,
     /// Largest single read for a poll, bytes: a power of two from 4 KiB (a batch, or a step of the
     /// index, that is longer is read whole). Default 1 MiB.

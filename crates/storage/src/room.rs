@@ -36,10 +36,9 @@ pub(crate) struct Flight<P: Platform> {
 }
 
 impl<P: Platform> Shared<P> {
-    /// True where a log write may go out. With nothing in flight one always may.
+    /// True where a log write may go out beside others of its partition.
     pub(crate) fn has_room(&self) -> bool {
-        let flying = self.room().flying_bytes.get();
-        flying == 0 || flying < self.limits().flying_bytes
+        self.room().flying_bytes.get() < self.limits().flying_bytes
     }
 
     /// Counts a log write of `bytes` until the answer is dropped.

@@ -263,7 +263,7 @@ fn slow_syncs_hold_up_neither_polls_nor_appends() {
         let durable: Vec<_> =
             (1..100).map(|tag| append(&log, &batch(tag, &[10]), Ack::Durable)).collect();
         let appended = append(&log, &batch(200, &[10]), Ack::Appended);
-        sim.clock().sleep(Duration::from_micros(1)).await;
+        sim.clock().sleep(Duration::from_millis(1)).await;
         assert!(appended.ok().is_some());
         assert_eq!(poll(&log, From::Last(1), 1, 1).await.unwrap().messages, 1);
         assert!(sim.clock().elapsed() - before.0 < Duration::from_millis(20));

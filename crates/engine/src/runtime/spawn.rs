@@ -51,6 +51,7 @@ impl Spawn for RealSpawn {
         async { glommio::executor().yield_now().await }
     }
 
+    #[expect(clippy::manual_async_fn, reason = "an async fn would borrow self, against the trait")]
     fn turn_to_io(&self) -> impl Future<Output = ()> + 'static {
         // glommio hands its submissions to the kernel when no task is left to run or its preempt
         // timer has fired, never sooner, and looks at its timers in the same turn. One that is due
