@@ -358,3 +358,22 @@ fn a_batch_longer_than_the_cache_makes_it_give_way() {
         read(&log, &model, 40, 61).await.unwrap();
     });
 }
+
+#[test]
+fn a_window_that_fails_behind_the_batch_that_is_asked_for_is_read_without_what_is_behind() {
+    let sim = Sim::new(11);
+    let model = log_of_6_mb(&sim);
+    sim.run(async {
+        let (log, _) = open_with(&sim, limits(0)).await;
+        // The read of the whole window fails, the one of the batch alone does not.
+        let fault = sim.disk().inject(Fault::fail(errno::EIO).of(IoOp::Read).on(".log"));
+        let got = poll(&log, From::Offset(100), 1, 1).await.unwrap();
+        assert_same(&got.batches()[0], &model.batches[100].0, model.batches[100].1);
+        assert_eq!(sim.disk().hits(fault), 1);
+        // Where that one fails as well, the error is the poll's.
+        sim.disk().inject(Fault::fail(errno::EIO).of(IoOp::Read).on(".log").times(2));
+        let error = poll(&log, From::Offset(200), 1, 1).await.unwrap_err();
+        assert!(matches!(error, PollError::Io(_)), "{error}");
+        poll(&log, From::Offset(200), 1, 1).await.unwrap();
+    });
+}
