@@ -139,7 +139,10 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         let clock = self.shared.platform().clock();
         match action {
             Action::Write { id, bytes, at } => self.write(id, bytes, at),
-            Action::AwaitRoom => self.shared.await_room(inner),
+            Action::AwaitRoom => {
+                let writer: Rc<dyn Writer> = inner;
+                self.shared.await_room(Rc::downgrade(&writer));
+            }
             Action::Sync(mark) => self.spawn(async move { inner.sync(mark).await }),
             Action::Allocate(to) => self.spawn(async move { inner.allocate(to).await }),
             Action::Seal => self.spawn(async move { crate::roll::seal(&inner).await }),
@@ -176,7 +179,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         file.write_then(self.shared.platform().spawn(), bytes, at, move |outcome| {
             watch.inner.wrote(id, outcome);
             // Those who wait for room come first: they have been ready for longer.
-            drop(flight);
+            flight.land();
             watch.inner.pump();
             watch.ended();
         });

@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use corelog_io::{Platform, Spawn};
 
@@ -19,8 +19,9 @@ pub(crate) struct Room {
     flying_bytes: Cell<usize>,
     /// The thread's turns when a log write was sent last.
     sent_in: Cell<Option<u64>>,
-    /// Who has a write ready and found no room for it, first come first served.
-    grounded: RefCell<VecDeque<Rc<dyn Writer>>>,
+    /// Who has a write ready and found no room for it, first come first served. Weak: a partition
+    /// holds what the shard shares, and with it this list.
+    grounded: RefCell<VecDeque<Weak<dyn Writer>>>,
 }
 
 /// A partition that has a write ready.
@@ -55,7 +56,7 @@ impl<P: Platform> Shared<P> {
     }
 
     /// Calls `writer` when there is room.
-    pub(crate) fn await_room(&self, writer: Rc<dyn Writer>) {
+    pub(crate) fn await_room(&self, writer: Weak<dyn Writer>) {
         self.room().grounded.borrow_mut().push_back(writer);
     }
 
@@ -64,21 +65,33 @@ impl<P: Platform> Shared<P> {
         while self.has_room() {
             let first = self.room().grounded.borrow_mut().pop_front();
             let Some(writer) = first else { return };
-            writer.room();
+            if let Some(writer) = writer.upgrade() {
+                writer.room();
+            }
         }
     }
 }
 
+impl<P: Platform> Flight<P> {
+    /// The write has come back: those who wait for room are called.
+    pub(crate) fn land(self) {
+        let shared = self.shared.clone();
+        drop(self);
+        shared.serve_grounded();
+    }
+}
+
 impl<P: Platform> Drop for Flight<P> {
+    /// Without [`Flight::land`] the task has ended before its time: nobody is called from inside of
+    /// it. An executor that drops its tasks begins no new ones; after a panic, which is that of the
+    /// partition whose write it was, the others are called from a task of their own.
     fn drop(&mut self) {
         let flying = &self.shared.room().flying_bytes;
         flying.set(flying.get() - self.bytes);
-        if !std::thread::panicking() {
-            return self.shared.serve_grounded();
+        if std::thread::panicking() {
+            let shared = self.shared.clone();
+            self.shared.platform().spawn().spawn(async move { shared.serve_grounded() });
         }
-        // The panic is that of the partition whose write it was: others run in a task of their own.
-        let shared = self.shared.clone();
-        self.shared.platform().spawn().spawn(async move { shared.serve_grounded() });
     }
 }
 
@@ -109,7 +122,8 @@ mod tests {
             let flight = shared.fly(10);
             assert!(!shared.has_room());
             let next = Rc::new(Called(Cell::new(0)));
-            shared.await_room(Rc::<Called>::clone(&next));
+            let writer: Rc<dyn Writer> = Rc::<Called>::clone(&next);
+            shared.await_room(Rc::downgrade(&writer));
             let ended = catch_unwind(AssertUnwindSafe(|| {
                 let _flight = flight;
                 panic!("a bug of ours");
