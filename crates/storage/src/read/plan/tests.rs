@@ -1,3 +1,5 @@
+//! Tables of what is read from where: each row is a log, a reader, and the windows that it gets.
+
 use corelog_format::IndexEntry;
 
 use super::*;
