@@ -4,7 +4,7 @@
 //! and its end comes back into [`Inner::pump`].
 
 use std::future::Future;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -140,8 +140,8 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         match action {
             Action::Write { id, bytes, at } => self.write(id, bytes, at),
             Action::AwaitRoom => {
-                let writer: Rc<dyn Writer> = inner;
-                self.shared.await_room(Rc::downgrade(&writer));
+                let inner: Weak<Self> = Rc::downgrade(self);
+                self.shared.await_room(inner);
             }
             Action::Sync(mark) => self.spawn(async move { inner.sync(mark).await }),
             Action::Allocate(to) => self.spawn(async move { inner.allocate(to).await }),
@@ -179,7 +179,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         file.write_then(self.shared.platform().spawn(), bytes, at, move |outcome| {
             watch.inner.wrote(id, outcome);
             // Those who wait for room come first: they have been ready for longer.
-            flight.land();
+            flight.landed();
             watch.inner.pump();
             watch.ended();
         });

@@ -19,8 +19,8 @@ pub(crate) struct Room {
     flying_bytes: Cell<usize>,
     /// The thread's turns when a log write was sent last.
     sent_in: Cell<Option<u64>>,
-    /// Who has a write ready and found no room for it, first come first served. Weak: a partition
-    /// holds what the shard shares, and with it this list.
+    /// Who has a write ready and found no room for it, first come first served. Weak, as each of
+    /// them holds the shard's state; a write of its own in flight keeps it alive.
     grounded: RefCell<VecDeque<Weak<dyn Writer>>>,
 }
 
@@ -73,8 +73,8 @@ impl<P: Platform> Shared<P> {
 }
 
 impl<P: Platform> Flight<P> {
-    /// The write has come back: those who wait for room are called.
-    pub(crate) fn land(self) {
+    /// The write has come back: whoever waits for room is called.
+    pub(crate) fn landed(self) {
         let shared = self.shared.clone();
         drop(self);
         shared.serve_grounded();
@@ -82,56 +82,10 @@ impl<P: Platform> Flight<P> {
 }
 
 impl<P: Platform> Drop for Flight<P> {
-    /// Without [`Flight::land`] the task has ended before its time: nobody is called from inside of
-    /// it. An executor that drops its tasks begins no new ones; after a panic, which is that of the
-    /// partition whose write it was, the others are called from a task of their own.
+    /// Gives the room back and calls nobody: without [`Flight::landed`] it is a panic, or the thread
+    /// is being taken down. Nobody is stuck for it: who waits has a write of its own to come back.
     fn drop(&mut self) {
         let flying = &self.shared.room().flying_bytes;
         flying.set(flying.get() - self.bytes);
-        if std::thread::panicking() {
-            let shared = self.shared.clone();
-            self.shared.platform().spawn().spawn(async move { shared.serve_grounded() });
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::time::Duration;
-
-    use super::*;
-    use crate::SharedLimits;
-    use corelog_io::Clock;
-    use corelog_io::sim::Sim;
-
-    struct Called(Cell<u32>);
-
-    impl Writer for Called {
-        fn room(self: Rc<Self>) {
-            self.0.set(self.0.get() + 1);
-        }
-    }
-
-    #[test]
-    fn a_write_that_ends_in_a_panic_lets_the_next_one_go_in_a_task_of_its_own() {
-        let sim = Sim::new(1);
-        sim.run(async {
-            let limits = SharedLimits { flying_bytes: 1, ..SharedLimits::default() };
-            let shared = Shared::new(sim.platform().clone(), limits);
-            let flight = shared.fly(10);
-            assert!(!shared.has_room());
-            let next = Rc::new(Called(Cell::new(0)));
-            let writer: Rc<dyn Writer> = Rc::<Called>::clone(&next);
-            shared.await_room(Rc::downgrade(&writer));
-            let ended = catch_unwind(AssertUnwindSafe(|| {
-                let _flight = flight;
-                panic!("a bug of ours");
-            }));
-            assert!(ended.is_err() && shared.has_room());
-            assert_eq!(next.0.get(), 0, "not inside of the panic");
-            sim.clock().sleep(Duration::from_micros(1)).await;
-            assert_eq!(next.0.get(), 1);
-        });
     }
 }
