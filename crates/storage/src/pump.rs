@@ -38,9 +38,20 @@ impl<P: Platform, A: Answer> Drop for Watch<P, A> {
             let text = "a task of the partition panicked: please report it";
             let dir = &self.inner.place.dir;
             self.inner.poison(IoError::new(IoOp::Write, dir, std::io::Error::other(text)));
-            for answer in std::mem::take(&mut self.inner.appender.borrow_mut().ready) {
-                answer.give();
-            }
+            self.inner.pump_apart();
+        }
+    }
+}
+
+/// Sees that what is due is given where an answer panics.
+struct Giving<'a, P: Platform, A: Answer> {
+    inner: &'a Rc<Inner<P, A>>,
+}
+
+impl<P: Platform, A: Answer> Drop for Giving<'_, P, A> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.inner.pump_apart();
         }
     }
 }
@@ -70,8 +81,11 @@ impl<P: Platform, A: Answer> Inner<P, A> {
                     self.answer_soon();
                     break;
                 }
-            } else if self.answer() && is_done {
-                break;
+            } else {
+                self.answer();
+                if is_done {
+                    break;
+                }
             }
         }
         let readable = self.readable_end();
@@ -80,19 +94,22 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         }
     }
 
-    /// Gives the answers that are due. True where giving them has brought up no more.
-    fn answer(&self) -> bool {
-        let mut ready = std::mem::take(&mut self.appender.borrow_mut().ready);
-        for answer in ready.drain(..) {
+    /// Gives the answers that are due, each taken when its turn has come: one that panics takes none
+    /// with it.
+    fn answer(self: &Rc<Self>) {
+        let _giving = Giving { inner: self };
+        loop {
+            let next = self.appender.borrow_mut().ready.pop_front();
+            let Some(answer) = next else { return };
             answer.give();
         }
-        let given = &mut self.appender.borrow_mut().ready;
-        if given.is_empty() {
-            // The emptied list goes back: a steady append allocates none.
-            *given = ready;
-            return true;
-        }
-        false
+    }
+
+    /// Goes on in a task of its own: nothing is done, and nobody is called, from inside of a panic,
+    /// which may be that of a thread that takes its whole executor down.
+    fn pump_apart(self: &Rc<Self>) {
+        let inner = Rc::clone(self);
+        self.spawn(async move { inner.pump() });
     }
 
     /// Gives the answers that are due after the thread has turned to its I/O. One task at a time
@@ -106,7 +123,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         self.spawn(async move {
             turn.await;
             inner.answering.set(false);
-            while !inner.answer() {}
+            inner.answer();
         });
     }
 

@@ -103,20 +103,20 @@ impl<A> Waiting<A> {
     }
 
     /// Moves those who are satisfied to `ready`.
-    pub(crate) fn reached(&mut self, written: u64, durable: u64, ready: &mut Vec<Ready<A>>) {
+    pub(crate) fn reached(&mut self, written: u64, durable: u64, ready: &mut VecDeque<Ready<A>>) {
         for (queue, level) in [(&mut self.written, written), (&mut self.durable, durable)] {
             while queue.front().is_some_and(|waiter| waiter.0 <= level)
                 && let Some((_, waiter)) = queue.pop_front()
             {
-                ready.push(waiter.fine());
+                ready.push_back(waiter.fine());
             }
         }
     }
 
     /// Fails everyone.
-    pub(crate) fn fail(&mut self, fault: &Arc<crate::Fault>, ready: &mut Vec<Ready<A>>) {
+    pub(crate) fn fail(&mut self, fault: &Arc<crate::Fault>, ready: &mut VecDeque<Ready<A>>) {
         for (_, waiter) in self.written.drain(..).chain(self.durable.drain(..)) {
-            ready.push(waiter.failed(AppendError::Poisoned(Arc::clone(fault))));
+            ready.push_back(waiter.failed(AppendError::Poisoned(Arc::clone(fault))));
         }
     }
 }

@@ -154,7 +154,7 @@ impl<D: Disk, A> Appender<D, A> {
         self.waiting.fail(&fault, &mut self.ready);
         if let Some(current) = self.current.take() {
             let error = AppendError::Poisoned(Arc::clone(&fault));
-            self.ready.push(Ready::Append(current.answer, Err(error)));
+            self.ready.push_back(Ready::Append(current.answer, Err(error)));
         }
         for work in self.pending.drain(..) {
             self.ready.extend(work.failed(AppendError::Poisoned(Arc::clone(&fault))));

@@ -111,7 +111,7 @@ pub(crate) struct Appender<D: Disk, A> {
     closing: bool,
     closed: bool,
     fault: Option<Arc<Fault>>,
-    pub(crate) ready: Vec<Ready<A>>,
+    pub(crate) ready: VecDeque<Ready<A>>,
     pub(crate) bytes_dispatched: u64,
 }
 
@@ -155,7 +155,7 @@ impl<D: Disk, A> Appender<D, A> {
             closing: false,
             closed: false,
             fault: None,
-            ready: Vec::new(),
+            ready: VecDeque::new(),
             bytes_dispatched: 0,
         }
     }
@@ -316,7 +316,7 @@ impl<D: Disk, A> Appender<D, A> {
             Ack::Durable => end <= self.durable.next_offset,
         };
         if reached {
-            self.ready.push(waiter.fine());
+            self.ready.push_back(waiter.fine());
         } else {
             self.waiting.push(ack, end, waiter);
         }
