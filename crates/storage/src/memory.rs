@@ -107,6 +107,17 @@ impl<S: SharedBytes> Memory<S> {
         }
     }
 
+    /// Drops the batches that begin at or above `position`, the end of one, and the chunks that
+    /// hold nothing else.
+    pub(crate) fn cut(&mut self, position: u64) {
+        while self.batches.back().is_some_and(|batch| batch.position >= position) {
+            self.batches.pop_back();
+        }
+        while self.chunks.back().is_some_and(|chunk| chunk.from >= position) {
+            self.chunks.pop_back();
+        }
+    }
+
     /// The batches that are whole in memory, oldest first.
     pub(crate) fn batches(&self) -> &VecDeque<BatchPlace> {
         &self.batches

@@ -207,6 +207,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
             Ok(()) => {
                 let moved = self.appender.borrow_mut().wrote(id);
                 self.cache_written();
+                self.give_up_unwritten();
                 if moved && self.config.enforce_fsync {
                     crate::marks::durable_moved(self);
                 }
@@ -301,5 +302,14 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         let since_us = self.shared.platform().clock().now_us();
         self.shared.lost_time(self.appender.borrow().appended().last_timestamp);
         self.appender.borrow_mut().poison(Arc::new(Fault { since_us, error }));
+        self.give_up_unwritten();
+    }
+
+    /// A partition with a fault must not sit on the shard's buffers until it is reopened.
+    fn give_up_unwritten(&self) {
+        let written = self.appender.borrow_mut().give_up_unwritten();
+        if let Some(written) = written {
+            self.memory.borrow_mut().cut(written.position);
+        }
     }
 }

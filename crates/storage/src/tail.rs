@@ -145,6 +145,11 @@ impl<B: Buf> Tail<B> {
         Some(cut)
     }
 
+    /// Gives the window back with all that is in it: nothing of it will be dispatched or read.
+    pub(crate) fn give_up(&mut self) {
+        self.window = None;
+    }
+
     /// Gives the window back where it holds nothing new.
     pub(crate) fn release(&mut self) {
         if !self.is_dirty() {

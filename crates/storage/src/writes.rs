@@ -119,6 +119,12 @@ impl<S> Writes<S> {
         self.in_flight -= 1;
     }
 
+    /// Lets go of what is not sent, where nothing is in flight and nothing will be sent any more.
+    pub(crate) fn give_up(&mut self) {
+        assert_eq!(self.in_flight, 0, "what is in flight is still needed");
+        self.queue.clear();
+    }
+
     /// Write `id` has landed. Says how far the contiguous prefix reaches now, where it moved.
     pub(crate) fn done(&mut self, id: u64) -> Option<u64> {
         let index = usize::try_from(id - self.first).expect("ids count from the queue's front");

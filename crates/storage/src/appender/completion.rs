@@ -163,6 +163,17 @@ impl<D: Disk, A> Appender<D, A> {
         self.fault = Some(fault);
     }
 
+    /// After a fault, and when nothing is in flight: lets go of the buffers that were to be
+    /// written, and says where `written` stands for good. Nobody will read what is above.
+    pub(crate) fn give_up_unwritten(&mut self) -> Option<Mark> {
+        if self.fault.is_none() || self.writes.in_flight() > 0 {
+            return None;
+        }
+        self.writes.give_up();
+        self.tail.give_up();
+        Some(self.written)
+    }
+
     /// A failed write is no longer in flight.
     pub(crate) fn write_failed(&mut self, id: u64) {
         self.writes.failed(id);

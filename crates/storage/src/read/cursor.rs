@@ -117,6 +117,7 @@ impl<P: Platform, A: Answer> Cursor<P, A> {
                 Err(why) => {
                     // It may be the read that was wrong, and not the file.
                     self.source.inner.life.forget(self.source.segment, &window);
+                    self.window = None;
                     let damage = Damage { at: self.position, why, below_mark: true };
                     return Err(ReadFault::Damage(damage));
                 }
@@ -135,6 +136,8 @@ impl<P: Platform, A: Answer> Cursor<P, A> {
         {
             return Ok(Rc::clone(window));
         }
+        // Held while another is waited for, it would be one that nobody counts: see `Held`.
+        self.window = None;
         let window = self.source.window(self.position, need, want).await.map_err(ReadFault::Io)?;
         self.window = Some(Rc::clone(&window));
         Ok(window)

@@ -52,6 +52,8 @@ pub(super) async fn serve<P: Platform, A: Answer>(
         if is_last || selection.is_done() || ends_here(selection, &cursor, held) {
             break;
         }
+        // What was taken of it is counted; the rest may go.
+        drop(batch);
         want = self::want(selection, 0, run);
         found = match cursor.next(&want).await {
             Ok(found) => found,

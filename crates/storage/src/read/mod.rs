@@ -134,6 +134,8 @@ async fn from_start<P: Platform, A: Answer>(
                 memory::serve(inner, &mut selection);
                 break;
             }
+            // The next segment is waited for: see `Held::is_too_much`.
+            Source::Segment(_) if selection.has_any() && held.is_too_much() => break,
             Source::Segment(segment) => {
                 Box::pin(disk::serve(inner, segment, &mut selection, &mut held)).await
             }

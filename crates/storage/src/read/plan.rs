@@ -138,7 +138,7 @@ pub(crate) fn window(
     let base = align_down(position);
     let entries = index.entries();
     let entries = &entries[entries.partition_point(|entry| entry.position <= position)..];
-    let unwanted = entries.iter().find(|entry| entry.base_offset >= reach.until);
+    let unwanted = entries.get(entries.partition_point(|e| e.base_offset < reach.until));
     let stop = unwanted.map_or(end, |entry| entry.position.min(end));
     let fits = |to: u64, len: u64| align_up(to).saturating_sub(base) <= len;
     let first = entries.first().map(|entry| entry.position).filter(|first| *first < end);

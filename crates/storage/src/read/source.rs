@@ -127,7 +127,8 @@ impl<P: Platform, A: Answer> Source<P, A> {
                 return Ok(window);
             }
             self.inner.life.forget(self.segment, &window);
-            let error = window.take_error();
+            // Whoever shares the read leaves the error to the one who asked for it.
+            let error = is_ours.then(|| window.take_error()).flatten();
             // A sector ahead may be the one that cannot be read: only the batch itself counts.
             let is_ahead = error.as_ref().is_some_and(IoError::is_unreadable) && !least;
             least |= is_ours;
