@@ -189,6 +189,9 @@ fn judge_damage(world: &World, partition: usize, report: &OpenReport) {
                 world.hit(Probe::Unreadable);
                 oracle.borrow_mut().harmed(*segment, *position..u64::MAX);
             }
+            // Neither of its slots was given back, so it counts as lost.
+            OpenDamage::Manifest if world.allowed.borrow().injected_any(corelog_io::IoOp::Read) => {
+            }
             _ if lied => {}
             _ => world.fail(format!("partition {partition}: no disk lied, but {}", told(report))),
         }
