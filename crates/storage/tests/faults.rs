@@ -7,10 +7,7 @@ use std::time::Duration;
 use common::*;
 use corelog_io::sim::{Fault, Rng, Sim, errno};
 use corelog_io::{Clock, IoOp};
-use corelog_storage::{
-    Ack, AdmittedBatch, Answer, AppendError, Appended, From, LogConfig, Partition, Shared,
-    SharedLimits,
-};
+use corelog_storage::{Ack, AdmittedBatch, AppendError, From, LogConfig, Shared, SharedLimits};
 
 fn refused(reply: &Reply) -> AppendError {
     reply.get().expect("answered").expect_err("refused")
@@ -273,44 +270,29 @@ fn slow_syncs_hold_up_neither_polls_nor_appends() {
     });
 }
 
-/// An answer that goes off.
-enum Bomb {
-    Armed,
-    Plain(Reply),
-}
-
-impl Answer for Bomb {
-    fn answer(self, result: Result<Appended, AppendError>) {
-        match self {
-            Bomb::Armed => panic!("an answer of the test panics"),
-            Bomb::Plain(reply) => reply.answer(result),
-        }
-    }
-}
-
 #[test]
 fn a_panic_in_a_task_of_the_partition_poisons_it_and_leaves_nobody_waiting() {
     let sim = Sim::new(10);
     sim.run(async {
         let shared = Shared::new(sim.platform().clone(), SharedLimits::default());
-        let opened = Partition::<_, Bomb>::open(shared, place(), LogConfig::default()).await;
+        let opened = Part::open(shared, place(), LogConfig::default()).await;
         let (log, _) = opened.unwrap();
         let admit = |tag| AdmittedBatch::admit(batch(tag, &[10])).unwrap();
         // With space reserved the next two leave in writes of their own.
-        log.append(admit(0), Ack::Written, Bomb::Plain(Reply::default()));
+        log.append(admit(0), Ack::Written, Slot::Plain(Reply::default()));
         log.flush(Ack::Written).await.unwrap();
-        log.append(admit(1), Ack::Written, Bomb::Armed);
+        log.append(admit(1), Ack::Written, Slot::Armed);
         let waiting = Reply::default();
         sim.disk().inject(Fault::delay(Duration::from_millis(5)).of(IoOp::Write).from_nth(1));
         sim.clock().sleep(Duration::from_micros(1)).await;
-        log.append(admit(2), Ack::Written, Bomb::Plain(waiting.clone()));
+        log.append(admit(2), Ack::Written, Slot::Plain(waiting.clone()));
         sim.clock().sleep(Duration::from_secs(1)).await;
         let panics = sim.take_panics();
         assert_eq!(panics.len(), 1, "{panics:?}");
         assert!(log.fault().is_some());
         assert!(matches!(refused(&waiting), AppendError::Poisoned(_)), "{:?}", waiting.get());
         let later = Reply::default();
-        log.append(admit(3), Ack::Appended, Bomb::Plain(later.clone()));
+        log.append(admit(3), Ack::Appended, Slot::Plain(later.clone()));
         assert!(matches!(refused(&later), AppendError::Poisoned(_)));
         assert!(log.close().await.is_err());
     });

@@ -6,28 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use common::*;
-use corelog_io::sim::{Fault, Sim, SimPlatform};
+use corelog_io::sim::{Fault, Sim};
 use corelog_io::{Clock, IoOp};
-use corelog_storage::{
-    Ack, AdmittedBatch, Answer, AppendError, Appended, LogConfig, Partition, Shared, SharedLimits,
-};
-
-/// Answers into a slot, or panics.
-enum Slot {
-    Plain(Reply),
-    Armed,
-}
-
-impl Answer for Slot {
-    fn answer(self, result: Result<Appended, AppendError>) {
-        match self {
-            Slot::Plain(reply) => reply.answer(result),
-            Slot::Armed => panic!("an answer that panics"),
-        }
-    }
-}
-
-type Part = Partition<SimPlatform, Slot>;
+use corelog_storage::{Ack, AdmittedBatch, AppendError, LogConfig, Shared, SharedLimits};
 
 async fn open_part(sim: &Sim) -> Part {
     let shared = Shared::new(sim.platform().clone(), SharedLimits::default());

@@ -8,28 +8,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use common::*;
-use corelog_io::sim::{Fault, Rng, Sim, SimPlatform, errno};
+use corelog_io::sim::{Fault, Rng, Sim, errno};
 use corelog_io::{Clock, IoOp, Platform, Spawn};
-use corelog_storage::{
-    Ack, AdmittedBatch, Answer, AppendError, Appended, From, Partition, Place, Shared, SharedLimits,
-};
-
-/// Answers into a slot, or panics.
-enum Slot {
-    Plain(Reply),
-    Armed,
-}
-
-impl Answer for Slot {
-    fn answer(self, result: Result<Appended, AppendError>) {
-        match self {
-            Slot::Plain(reply) => reply.answer(result),
-            Slot::Armed => panic!("an answer that panics"),
-        }
-    }
-}
-
-type Part = Partition<SimPlatform, Slot>;
+use corelog_storage::{Ack, AdmittedBatch, From, Place, Shared, SharedLimits};
 
 /// Room for one write at a time; a partition's only one needs none.
 fn one_at_a_time() -> SharedLimits {

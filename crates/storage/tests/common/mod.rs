@@ -244,3 +244,21 @@ pub fn logs(sim: &Sim) -> Vec<u64> {
     let names = names.iter().filter(|p| p.parent() == Some(&place().dir));
     names.filter_map(|p| name(p).strip_suffix(".log")?.parse().ok()).collect()
 }
+
+/// Answers into a slot, or panics.
+pub enum Slot {
+    Plain(Reply),
+    Armed,
+}
+
+impl Answer for Slot {
+    fn answer(self, result: Result<Appended, AppendError>) {
+        match self {
+            Slot::Plain(reply) => reply.answer(result),
+            Slot::Armed => panic!("an answer that panics"),
+        }
+    }
+}
+
+/// A partition whose answers may panic.
+pub type Part = Partition<SimPlatform, Slot>;
