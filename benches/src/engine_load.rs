@@ -33,6 +33,7 @@ impl Opener for Corelog {
         }
         let client = engine.client();
         if is_new {
+            let stream = client.catalog().create_stream("bench").wait()?;
             for topic in [Topic::Written, Topic::Durable] {
                 let is_durable = topic == Topic::Durable;
                 let config = TopicConfig {
@@ -40,7 +41,9 @@ impl Opener for Corelog {
                     enforce_fsync: is_durable,
                     ..TopicConfig::default()
                 };
-                client.create_topic_blocking(STREAM, number(topic), config)?;
+                let name = format!("{topic:?}");
+                // In the order of their numbers, which are the ids that they get.
+                client.catalog().create_topic(stream.id, &name, config).wait()?;
             }
         }
         Ok(Open { engine, client })

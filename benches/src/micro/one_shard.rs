@@ -40,9 +40,15 @@ impl OneShard {
         &self.client
     }
 
-    /// Creates topic `topic`.
+    /// Creates topic `topic`; topics are created in the order of their numbers.
     pub fn topic(&self, topic: u32, config: TopicConfig) -> Result<(), Failed> {
-        Ok(self.client.create_topic_blocking(STREAM, topic, config)?)
+        let catalog = self.client.catalog();
+        if topic == 0 {
+            catalog.create_stream("bench").wait()?;
+        }
+        let (_, id) = catalog.create_topic(STREAM, &topic.to_string(), config).wait()?;
+        assert_eq!(id, topic, "topics are created in the order of their numbers");
+        Ok(())
     }
 
     /// Runs `code` on the shard to its end.

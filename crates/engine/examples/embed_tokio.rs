@@ -23,7 +23,8 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let open = move || Engine::builder(dir).shards(1).open();
     let engine = tokio::task::spawn_blocking(open).await??;
     let client = engine.client();
-    client.create_topic(0, 0, TopicConfig::default()).await?;
+    client.catalog().create_stream("shop").await?;
+    client.catalog().create_topic("shop", "orders", TopicConfig::default()).await?;
 
     let partition = PartitionId::new(0, 0, 0);
     let consumer = tokio::spawn(consume(client.clone(), partition));

@@ -51,7 +51,8 @@ fn replay(segment: &[u8]) -> Result<Vec<String>, Box<dyn Error>> {
     let dir = tempfile::Builder::new().prefix(".replay-").tempdir_in(".")?;
     let engine = Engine::builder(dir.path()).shards(1).open()?;
     let client = engine.client();
-    client.create_topic_blocking(0, 0, TopicConfig::default())?;
+    client.catalog().create_stream("replay").wait()?;
+    client.catalog().create_topic(0, "segment", TopicConfig::default()).wait()?;
 
     let start = Instant::now();
     append(&client, &source.batches)?;

@@ -7,7 +7,7 @@ use corelog_shard::{ControlError, PartitionId, ShardThread, Shards};
 use corelog_storage::OpenReport;
 
 use crate::Engine;
-use crate::catalog::Catalog;
+use crate::catalog::CatalogKeeper;
 use crate::clock_keeper::{Bounds, ClockKeeper};
 use crate::control::{Control, Panics};
 use crate::data_dir::DataDir;
@@ -18,6 +18,8 @@ use crate::lock::DirLock;
 use crate::opening::{Opened, Opener};
 use crate::runtime::{DirectIo, PoolPages, Runtime, RuntimeOptions, StartError};
 use crate::shard_main;
+use crate::trash::Trash;
+use crate::works::Works;
 
 /// More shards than this are a mistake.
 const SHARDS_MAX: usize = 1024;
@@ -128,13 +130,18 @@ impl EngineBuilder {
         // From here on an error closes what runs: see `Starting`.
         let starting = Starting { shards: &shards, runtime: Some(runtime) };
         let (clock, clock_is_new) = ClockKeeper::open(&dir.clock(), &bounds)?;
-        let (catalog, entries) = Catalog::open(&dir.catalog())?;
+        let catalog = CatalogKeeper::open(&dir.catalog())?;
         let runtime = starting.done();
 
         let clock = Arc::new(clock);
-        let clock_is_new = clock_is_new && !entries.is_empty();
-        let opener = Opener::new(dir, shards.clone(), Arc::clone(&clock), clock_is_new);
-        let opened = summary(opener.open_all(entries));
+        let (works, opened) = {
+            let model = catalog.model();
+            let opener = Opener::new(dir.clone(), shards.clone(), Arc::clone(&clock), clock_is_new);
+            let trash = Trash::new(dir.clone(), model.first_incarnation());
+            let works = Works::new(dir, shards.clone(), opener, trash);
+            let opened = summary(works.open_catalog(&model));
+            (works, opened)
+        };
         let opened = OpenSummary {
             without_direct_io: !facts.direct,
             shards: facts.shards.iter().map(|shard| (shard.place.cpu(), shard.pages)).collect(),
@@ -144,7 +151,7 @@ impl EngineBuilder {
             shards,
             doors: Arc::clone(&doors),
             catalog,
-            opener: Arc::new(opener),
+            works: Arc::new(works),
             clock,
             panics,
             direct_io: facts.direct,

@@ -10,14 +10,12 @@ use corelog_shard::{
 use corelog_storage::{Ack, Appended, OpenReport, Watermarks};
 
 use crate::control::{AskedShard, Control};
-use crate::error::{
-    AppendError, ControlError, CreateTopicError, PollError, ReopenError, Unavailable,
-};
+use crate::error::{AppendError, ControlError, PollError, ReopenError, Unavailable};
 use crate::poll::Poll;
 use crate::stats::EngineStats;
-use crate::topic::{NewTopic, TopicConfig};
+use crate::streams::Catalog;
 
-/// Appends to and polls from all partitions, and creates topics. Clone + Send + Sync; clones share
+/// Appends to and polls from all partitions, and leads to the [`Catalog`] of them. Clone + Send + Sync; clones share
 /// one set of limits (`Limits::client_..`).
 ///
 /// Calls never wait. Each takes its place in the order when it is made, not when its future is
@@ -107,37 +105,9 @@ impl Client {
         self.shard.watermarks_blocking(partition)
     }
 
-    /// Creates topic `topic` of stream `stream`, and the stream where it is new: stream ids are
-    /// below 1,048,576, topic ids below 4,096. When this is answered the topic is durable in the
-    /// catalog and its partitions are open.
-    ///
-    /// The request is on its way when this returns. Dropping the future gives up the answer, not
-    /// the topic.
-    pub fn create_topic(
-        &self,
-        stream: u32,
-        topic: u32,
-        config: TopicConfig,
-    ) -> impl Future<Output = Result<(), CreateTopicError>> + Send + use<> {
-        let asked = self.control.create_topic(NewTopic { stream, topic, config });
-        async move { asked?.await.unwrap_or(Err(CreateTopicError::Closed)) }
-    }
-
-    /// [`Client::create_topic`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As there, and `OnShard`.
-    pub fn create_topic_blocking(
-        &self,
-        stream: u32,
-        topic: u32,
-        config: TopicConfig,
-    ) -> Result<(), CreateTopicError> {
-        if ShardThread::is_current() {
-            return Err(CreateTopicError::OnShard);
-        }
-        let asked = self.control.create_topic(NewTopic { stream, topic, config })?;
-        asked.recv().unwrap_or(Err(CreateTopicError::Closed))
+    /// The streams, topics, partitions and consumer groups.
+    pub fn catalog(&self) -> Catalog {
+        Catalog::new(Arc::clone(&self.control))
     }
 
     /// Brings a partition back that takes no more appends since a fault of the disk

@@ -1,4 +1,4 @@
-//! What is done once for the whole engine: topics come to be, and everything is asked how it is.
+//! What is done once for the whole engine: the catalog is changed, and everything is asked how it is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,22 +6,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use corelog_shard::{Call, ControlError, PartitionId, ShardStats, Shards, Unavailable};
 use corelog_storage::OpenReport;
 
-use crate::catalog::{Catalog, CreateFailure, NotTaken, Store, now_us};
+use crate::catalog::{CatalogKeeper, ChangeError, Desk, Model, NotTaken, Plan};
 use crate::clock_keeper::ClockKeeper;
 use crate::context::ShardContext;
-use crate::error::{CreateTopicError, ReopenError};
+use crate::error::ReopenError;
 use crate::guests::Door;
-use crate::opening::Opener;
 use crate::runtime::MemoryUse;
 use crate::stats::EngineStats;
-use crate::topic::NewTopic;
+use crate::works::Works;
 
 /// The engine behind its clients.
 pub(crate) struct Control {
     pub(crate) shards: Shards,
     pub(crate) doors: Arc<[Door]>,
-    pub(crate) catalog: Catalog,
-    pub(crate) opener: Arc<Opener>,
+    pub(crate) catalog: CatalogKeeper,
+    pub(crate) works: Arc<Works>,
     pub(crate) clock: Arc<ClockKeeper>,
     pub(crate) panics: Arc<Panics>,
     pub(crate) direct_io: bool,
@@ -63,20 +62,25 @@ impl Panics {
 }
 
 impl Control {
-    /// Queues the creation of `new`. The catalog commits first; then, on the same thread, the
-    /// partitions are opened, so that an answer that nobody waits for leaves nothing half done.
-    pub(crate) fn create_topic(
+    /// Queues a change of the catalog. The catalog commits first; then, on the same thread, the
+    /// partitions follow, so that an answer that nobody waits for leaves nothing half done.
+    pub(crate) fn change<T: Send + 'static>(
         &self,
-        new: NewTopic,
-    ) -> Result<oneshot::Receiver<Result<(), CreateTopicError>>, CreateTopicError> {
-        new.validate()?;
+        plan: impl FnOnce(&Model) -> Result<(T, Plan), ChangeError> + Send + 'static,
+    ) -> Result<oneshot::Receiver<Result<T, ChangeError>>, ChangeError> {
         let (done, answer) = oneshot::channel();
-        let opener = Arc::clone(&self.opener);
-        let job = move |store: &Store| drop(done.send(create(store, &opener, &new)));
+        let works = Arc::clone(&self.works);
+        let job = move |desk: &Desk| {
+            let changed = desk.change(plan);
+            let _ = done.send(changed.and_then(|(answer, plan)| {
+                works.carry_out(&plan)?;
+                Ok(answer)
+            }));
+        };
         match self.catalog.run(job) {
             Ok(()) => Ok(answer),
-            Err(NotTaken::Busy) => Err(CreateTopicError::Busy),
-            Err(NotTaken::Closed) => Err(CreateTopicError::Closed),
+            Err(NotTaken::Busy) => Err(ChangeError::Busy),
+            Err(NotTaken::Closed) => Err(ChangeError::Closed),
         }
     }
 
@@ -87,8 +91,8 @@ impl Control {
         id: PartitionId,
     ) -> Result<oneshot::Receiver<Result<OpenReport, ReopenError>>, ReopenError> {
         let (done, answer) = oneshot::channel();
-        let opener = Arc::clone(&self.opener);
-        let job = move |store: &Store| drop(done.send(open_failed(store, &opener, id)));
+        let works = Arc::clone(&self.works);
+        let job = move |desk: &Desk| drop(done.send(open_failed(desk, &works, id)));
         match self.catalog.run(job) {
             Ok(()) => Ok(answer),
             Err(NotTaken::Busy) => Err(Unavailable::Busy.into()),
@@ -123,20 +127,9 @@ impl Control {
     }
 }
 
-fn open_failed(store: &Store, opener: &Opener, id: PartitionId) -> Result<OpenReport, ReopenError> {
-    let entry = store.entry(id).map_err(ReopenError::Catalog)?;
+fn open_failed(desk: &Desk, works: &Works, id: PartitionId) -> Result<OpenReport, ReopenError> {
+    let entry = desk.model().entry(id);
     let entry = entry.ok_or(Unavailable::UnknownPartition(id))?;
-    let opened = opener.open_all(vec![entry]).pop().map(|(_, result)| result);
+    let opened = works.open_all(vec![entry]).pop().map(|(_, result)| result);
     opened.expect("one entry has one answer").map_err(ReopenError::Partition)
-}
-
-fn create(store: &Store, opener: &Opener, new: &NewTopic) -> Result<(), CreateTopicError> {
-    let entries = store.create_topic(new, now_us()).map_err(|failure| match failure {
-        CreateFailure::Exists => CreateTopicError::Exists { stream: new.stream, topic: new.topic },
-        CreateFailure::Catalog(error) => CreateTopicError::Catalog(error),
-    })?;
-    for (partition, opened) in opener.open_all(entries) {
-        opened.map_err(|why| CreateTopicError::Partition { partition, why })?;
-    }
-    Ok(())
 }

@@ -8,7 +8,7 @@
 //! {data}/trash/...       directories of partitions that no longer exist
 //! ```
 
-use std::fs::{DirBuilder, File};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -53,11 +53,97 @@ impl DataDir {
         self.root.join("trash")
     }
 
+    /// Moves the directory of a life of a partition to the trash, durably. Where there is none,
+    /// nothing happens.
+    pub(crate) fn to_trash(&self, id: PartitionId, incarnation: u64) -> Result<(), IoError> {
+        let (from, trash) = (self.partition(id), self.trash());
+        create_dirs(&trash)?;
+        let PartitionId { stream, topic, partition } = id;
+        let name = format!("{stream}-{topic}-{partition}-{incarnation}");
+        let mut to = trash.join(&name);
+        // A copy of the same life may be there already: keep both.
+        for number in 1.. {
+            if !to.exists() {
+                break;
+            }
+            to = trash.join(format!("{name}.{number}"));
+        }
+        match fs::rename(&from, &to) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            renamed => renamed.map_err(|source| IoError::new(IoOp::Rename, &from, source))?,
+        }
+        sync_dir(&trash)?;
+        from.parent().map_or(Ok(()), sync_dir)
+    }
+
+    /// The life whose directory the trash holds under `name`.
+    pub(crate) fn trashed_life(name: &str) -> Option<u64> {
+        let (life, _) = name.split_once('.').unwrap_or((name, ""));
+        let mut numbers = life.split('-').map(|number| number.parse::<u64>().ok());
+        let (Some(_), Some(_), Some(_), Some(life), None) =
+            (numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?, numbers.next())
+        else {
+            return None;
+        };
+        Some(life)
+    }
+
+    /// The partitions that have a directory, whoever made it. What has no number for a name is no
+    /// partition's.
+    pub(crate) fn partitions(&self) -> Result<Vec<PartitionId>, IoError> {
+        let mut found = Vec::new();
+        let streams = self.root.join("streams");
+        for stream in numbers_in(&streams)? {
+            let topics = streams.join(stream.to_string()).join("topics");
+            for topic in numbers_in(&topics)? {
+                let partitions = topics.join(topic.to_string()).join("partitions");
+                let ids = numbers_in(&partitions)?.into_iter();
+                found.extend(ids.map(|partition| PartitionId { stream, topic, partition }));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes the directories above a partition's that are empty now. As far as it goes: they are
+    /// no harm.
+    pub(crate) fn remove_empty_above(&self, id: PartitionId) {
+        let partition = self.partition(id);
+        let above = partition.ancestors().skip(1);
+        for dir in above.take_while(|dir| *dir != self.root) {
+            if fs::remove_dir(dir).is_err() {
+                break;
+            }
+        }
+    }
+
     /// The directory of a partition. Made of numbers only: no name ever becomes a path.
     pub(crate) fn partition(&self, id: PartitionId) -> PathBuf {
         let PartitionId { stream, topic, partition } = id;
         self.root.join(format!("streams/{stream}/topics/{topic}/partitions/{partition}"))
     }
+}
+
+/// The directories in `dir` whose names are numbers as we write them; none where it is missing.
+fn numbers_in(dir: &Path) -> Result<Vec<u32>, IoError> {
+    let failed = |source| IoError::new(IoOp::List, dir, source);
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut numbers = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.parse::<u32>().ok());
+        if let Some(number) = number
+            && name.to_str() == Some(&number.to_string())
+            && entry.file_type().map_err(failed)?.is_dir()
+        {
+            numbers.push(number);
+        }
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
 }
 
 /// Makes the entries of `dir` durable.

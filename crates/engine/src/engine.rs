@@ -194,6 +194,7 @@ fn closer_died() -> CloseError {
 fn close(open: Open) -> Result<(), CloseError> {
     let Open { control, runtime, lock } = open;
     control.catalog.close();
+    control.works.close();
     let reports = close_shards(&control.shards);
     // A shard whose thread died has not closed its door.
     control.doors.iter().for_each(Door::close);

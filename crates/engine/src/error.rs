@@ -3,7 +3,7 @@
 //! | call | error |
 //! | --- | --- |
 //! | `EngineBuilder::open` | [`OpenError`] |
-//! | `create_topic` | [`CreateTopicError`] |
+//! | changes of the catalog | [`ChangeError`] |
 //! | `append`, `flush` | [`AppendError`] |
 //! | `poll`, `watermarks` | [`PollError`] |
 //! | `reopen_partition` | [`ReopenError`] |
@@ -14,12 +14,12 @@
 use std::fmt;
 use std::io;
 
-pub use crate::catalog::CatalogError;
+pub use crate::catalog::{CatalogError, ChangeError};
 pub use crate::clock_keeper::ClockError;
 pub use crate::limits::InvalidLimit;
 pub use crate::lock::LockError;
 pub use crate::runtime::{DirectIoError, StartError, UringError, UringFacts};
-pub use crate::topic::InvalidTopic;
+pub use crate::topic::OptionError;
 pub use corelog_format::{BuildError, FormatError, FormatErrorKind};
 pub use corelog_io::{IoError, IoOp};
 use corelog_shard::PartitionId;
@@ -51,37 +51,6 @@ pub enum OpenError {
     Clock(ClockError),
     /// The catalog.
     Catalog(CatalogError),
-}
-
-/// A topic was not created, or its partitions are not all served.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum CreateTopicError {
-    /// An id or option outside of its limits. Nothing was created.
-    Invalid(InvalidTopic),
-    /// The topic is there already; it was not changed.
-    Exists {
-        /// The stream.
-        stream: u32,
-        /// The topic.
-        topic: u32,
-    },
-    /// The catalog failed.
-    Catalog(CatalogError),
-    /// The topic was created, but a partition could not be opened (the first of them is named). It
-    /// is tried again when the engine opens the next time.
-    Partition {
-        /// The partition.
-        partition: PartitionId,
-        /// Why.
-        why: ControlError,
-    },
-    /// Too many requests wait for the catalog. Nothing was done; call again later.
-    Busy,
-    /// The engine is closed. What was on its way was done as a whole or not at all.
-    Closed,
-    /// A blocking call on a shard's own thread. Nothing was done.
-    OnShard,
 }
 
 /// A partition was not brought back.
@@ -150,7 +119,6 @@ from! {
     StartError => OpenError::Start,
     ClockError => OpenError::Clock,
     CatalogError => OpenError::Catalog,
-    InvalidTopic => CreateTopicError::Invalid,
 }
 
 impl From<Unavailable> for ReopenError {
@@ -193,26 +161,6 @@ impl fmt::Display for OpenError {
 
 fn on_shard(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str("this was called on a shard's own thread, which would wait for itself")
-}
-
-impl fmt::Display for CreateTopicError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CreateTopicError::Invalid(error) => error.fmt(f),
-            CreateTopicError::Exists { stream, topic } => {
-                write!(f, "topic {topic} of stream {stream} is there already")
-            }
-            CreateTopicError::Catalog(error) => error.fmt(f),
-            CreateTopicError::Partition { partition, why } => {
-                write!(f, "the topic was created, but not all of it is served: {partition}: {why}")
-            }
-            CreateTopicError::Busy => {
-                f.write_str("too many requests wait for the catalog, nothing was done; try later")
-            }
-            CreateTopicError::Closed => f.write_str("the engine is closed"),
-            CreateTopicError::OnShard => on_shard(f),
-        }
-    }
 }
 
 impl fmt::Display for RunError {
@@ -264,17 +212,6 @@ impl std::error::Error for OpenError {
             OpenError::Start(error) => Some(error),
             OpenError::Clock(error) => Some(error),
             OpenError::Catalog(error) => Some(error),
-        }
-    }
-}
-
-impl std::error::Error for CreateTopicError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            CreateTopicError::Invalid(error) => Some(error),
-            CreateTopicError::Catalog(error) => Some(error),
-            CreateTopicError::Partition { why, .. } => Some(why),
-            _ => None,
         }
     }
 }

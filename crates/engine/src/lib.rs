@@ -10,12 +10,13 @@
 //! # let dir = dir.path().join("data");
 //! let engine = Engine::builder(dir).shards(1).open()?;
 //! let client = engine.client();
-//! client.create_topic_blocking(0, 0, TopicConfig::default())?;
+//! let stream = client.catalog().create_stream("shop").wait()?;
+//! client.catalog().create_topic(stream.id, "orders", TopicConfig::default()).wait()?;
 //!
 //! let mut batch = BatchBuilder::new();
 //! batch.push(Message::new(b"hello"))?;
 //! batch.push(Message::new(b"world").id(7))?;
-//! let partition = PartitionId::new(0, 0, 0);
+//! let partition = PartitionId::new(stream.id, 0, 0);
 //! let appended = client.append_blocking(partition, batch.finish()?, Ack::Durable)?;
 //! assert_eq!((appended.base_offset, appended.message_count), (0, 2));
 //!
@@ -76,6 +77,7 @@
 
 mod builder;
 mod catalog;
+mod change;
 mod client;
 mod clock_keeper;
 mod context;
@@ -91,17 +93,22 @@ mod poll;
 mod runtime;
 mod shard_main;
 pub mod stats;
+mod streams;
 mod topic;
+mod trash;
+mod works;
 
 pub use builder::EngineBuilder;
+pub use change::Change;
 pub use client::Client;
 pub use context::ShardContext;
 pub use engine::Engine;
 pub use limits::Limits;
 pub use poll::Poll;
 pub use runtime::{DirectIo, HugePageAlloc};
-pub use topic::TopicConfig;
+pub use streams::{Catalog, GroupInfo, Ident, StreamInfo, TopicInfo};
+pub use topic::{OptionDescription, OptionScope, TopicConfig, TopicOptions, describe_options};
 
-pub use corelog_format::{BatchBuilder, Message};
+pub use corelog_format::{BatchBuilder, Compression, Identifier, Message, OptionsBlock};
 pub use corelog_shard::{Call, PartitionId, Producer, Records};
 pub use corelog_storage::{Ack, Appended, Watermarks};

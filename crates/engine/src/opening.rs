@@ -2,12 +2,11 @@
 //! incarnation is moved out of the way first.
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use corelog_io::{IoError, IoOp};
+use corelog_io::IoError;
 use corelog_shard::{
     Call, Client, ClientLimits, ControlError, FailureReason, PartitionFailure, PartitionId, Shards,
     Unavailable,
@@ -16,7 +15,7 @@ use corelog_storage::{OpenError, OpenReport, Place, PollQuery};
 
 use crate::catalog::Entry;
 use crate::clock_keeper::ClockKeeper;
-use crate::data_dir::{DataDir, create_dirs, sync_dir};
+use crate::data_dir::DataDir;
 use crate::poll::Poll;
 
 /// Openings on their way at a time, all shards together; each shard limits its own further.
@@ -99,7 +98,7 @@ impl Opener {
             result = wait(self.begin(entry), || self.begin(entry));
         }
         if let Some(&OpenError::OtherIncarnation { found, .. }) = open_error(&result) {
-            result = match self.move_away(entry.id, found) {
+            result = match self.dir.to_trash(entry.id, found) {
                 Ok(()) => wait(self.begin(entry), || self.begin(entry)),
                 Err(error) => Err(unopened(entry.id, error)),
             };
@@ -124,25 +123,6 @@ impl Opener {
             Some(last) => self.clock.lift(last),
             None => Ok(()),
         }
-    }
-
-    /// Moves the directory of a partition that no longer exists to the trash, durably.
-    fn move_away(&self, id: PartitionId, found: u64) -> Result<(), IoError> {
-        let (from, trash) = (self.dir.partition(id), self.dir.trash());
-        create_dirs(&trash)?;
-        let PartitionId { stream, topic, partition } = id;
-        let mut to = trash.join(format!("{stream}-{topic}-{partition}-{found}"));
-        // A copy of the same incarnation may be there already: keep both.
-        for number in 1.. {
-            if !to.exists() {
-                break;
-            }
-            to = trash.join(format!("{stream}-{topic}-{partition}-{found}.{number}"));
-        }
-        let renamed = std::fs::rename(&from, &to);
-        renamed.map_err(|source| IoError::new(IoOp::Rename, &from, source))?;
-        sync_dir(&trash)?;
-        from.parent().map_or(Ok(()), |parent: &Path| sync_dir(parent))
     }
 }
 
@@ -175,7 +155,7 @@ fn open_error(result: &Result<OpenReport, ControlError>) -> Option<&OpenError> {
     }
 }
 
-fn unopened(partition: PartitionId, error: IoError) -> ControlError {
+pub(crate) fn unopened(partition: PartitionId, error: IoError) -> ControlError {
     let reason = FailureReason::Open(Arc::new(OpenError::Io(error)));
     Unavailable::PartitionFailed(PartitionFailure { partition, reason }).into()
 }

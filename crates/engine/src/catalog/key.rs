@@ -1,8 +1,6 @@
 //! The numbers that the catalog's rows stand under: ids packed so that a topic's partitions follow
 //! each other.
 
-use std::ops::RangeInclusive;
-
 use corelog_shard::PartitionId;
 
 /// Bits of a topic id: below 4,096.
@@ -27,15 +25,20 @@ pub(super) fn partition(id: PartitionId) -> u64 {
 
 /// The partition of a partition's key.
 pub(super) fn partition_id(key: u64) -> PartitionId {
-    // A key of ours has 52 bits; what is above them is cut off, and the catalog's counts catch it.
+    // A key of ours has 52 bits; what is above them is cut off, and the partitions of a topic are counted.
     let (stream, topic) = topic_ids((key >> PARTITION_BITS) as u32);
     PartitionId { stream, topic, partition: (key & ((1 << PARTITION_BITS) - 1)) as u32 }
 }
 
-/// All keys that the partitions of a topic can have.
-pub(super) fn partitions_of(topic: u32) -> RangeInclusive<u64> {
-    let first = u64::from(topic) << PARTITION_BITS;
-    first..=first | ((1 << PARTITION_BITS) - 1)
+/// `stream << 44 | topic << 32 | group`.
+pub(super) fn group(stream: u32, topic_id: u32, group: u32) -> u64 {
+    u64::from(topic(stream, topic_id)) << 32 | u64::from(group)
+}
+
+/// Stream, topic and group of a group's key.
+pub(super) fn group_ids(key: u64) -> (u32, u32, u32) {
+    let (stream, topic) = topic_ids((key >> 32) as u32);
+    (stream, topic, key as u32)
 }
 
 #[cfg(test)]
@@ -51,10 +54,9 @@ mod tests {
         ] {
             assert_eq!(partition_id(partition(id)), id);
             assert_eq!(topic_ids(topic(id.stream, id.topic)), (id.stream, id.topic));
-            assert!(partitions_of(topic(id.stream, id.topic)).contains(&partition(id)));
+            let ids = (id.stream, id.topic, u32::MAX);
+            assert_eq!(group_ids(group(ids.0, ids.1, ids.2)), ids);
         }
-        let last = PartitionId::new(1, 2, 999_999);
-        assert!(!partitions_of(topic(1, 3)).contains(&partition(last)));
         assert_eq!(partition(PartitionId::new(1, 2, 3)), 0x1_0020_0003);
     }
 }

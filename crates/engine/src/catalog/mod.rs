@@ -2,18 +2,25 @@
 //!
 //! The catalog commits first: a partition exists when its row does, and its directory follows.
 //! Every partition has an incarnation that is never used again; the directory's manifest names the
-//! one it belongs to. [`Catalog`] is the way to the thread that does the file I/O; `store` holds
-//! the tables, `record` their bytes, `key` their keys.
+//! one it belongs to. [`CatalogKeeper`] is the way to the thread that does the file I/O. `model` is all of
+//! it in memory, `look` reads it, `plan` what a change comes to, `protocol` what the directories do then, `row` what a plan writes, `store` the tables,
+//! `record` their bytes, `key` their keys.
 
 mod error;
 mod key;
+mod look;
+mod model;
+mod named;
+mod plan;
+mod protocol;
 mod record;
+mod row;
 mod store;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -21,8 +28,11 @@ use corelog_io::{IoError, IoOp};
 use corelog_shard::PartitionId;
 use corelog_storage::LogConfig;
 
-pub use error::CatalogError;
-pub(crate) use store::{CreateFailure, Store};
+pub use error::{CatalogError, ChangeError};
+pub(crate) use model::Model;
+pub(crate) use plan::{Ended, Plan};
+pub(crate) use protocol::{Step, after, opening};
+use store::Store;
 
 /// Jobs that wait for the catalog's thread; more are answered `Busy`.
 const JOBS_MAX: usize = 256;
@@ -36,14 +46,23 @@ pub(crate) struct Entry {
 }
 
 /// What the catalog's thread is to do.
-type Job = Box<dyn FnOnce(&Store) + Send>;
+type Job = Box<dyn FnOnce(&Desk) + Send>;
 
-/// The way to the catalog's thread, which does one job after the other.
+/// The way to the catalog's thread, which does one job after the other; and the catalog in memory,
+/// for everybody to read.
 #[derive(Debug)]
-pub(crate) struct Catalog {
+pub(crate) struct CatalogKeeper {
+    model: Arc<RwLock<Model>>,
     /// `None` once closed.
     jobs: Mutex<Option<SyncSender<Job>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the catalog's thread works with.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    store: Store,
+    model: Arc<RwLock<Model>>,
 }
 
 /// Why a job was not taken.
@@ -53,39 +72,73 @@ pub(crate) enum NotTaken {
     Closed,
 }
 
-impl Catalog {
-    /// Opens the catalog at `path`, creating it where it is missing, and answers all that is in it.
-    pub(crate) fn open(path: &Path) -> Result<(Catalog, Vec<Entry>), CatalogError> {
+impl Desk {
+    fn open(path: &Path) -> Result<Desk, CatalogError> {
+        let store = Store::open(path, now_us())?;
+        let model = Model::load(store.rows()?);
+        let model = model.map_err(|why| CatalogError::Damaged { path: path.to_owned(), why })?;
+        Ok(Desk { store, model: Arc::new(RwLock::new(model)) })
+    }
+
+    /// Makes the change that `plan` comes to: it is durable, and everybody sees it, when this
+    /// returns. What has to happen to partitions is left to do.
+    pub(crate) fn change<T>(
+        &self,
+        plan: impl FnOnce(&Model) -> Result<(T, Plan), ChangeError>,
+    ) -> Result<(T, Plan), ChangeError> {
+        // Nobody else changes the model, so what was planned stays true.
+        let (answer, plan) = plan(&read(&self.model))?;
+        self.store.commit(&plan.rows)?;
+        let mut model = self.model.write().unwrap_or_else(PoisonError::into_inner);
+        for row in &plan.rows {
+            model.apply(row.clone()).expect("the rows of a plan fit the model that it was made of");
+        }
+        drop(model);
+        Ok((answer, plan))
+    }
+
+    pub(crate) fn model(&self) -> RwLockReadGuard<'_, Model> {
+        read(&self.model)
+    }
+}
+
+fn read(model: &RwLock<Model>) -> RwLockReadGuard<'_, Model> {
+    model.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl CatalogKeeper {
+    /// Opens the catalog at `path`, creating it where it is missing.
+    pub(crate) fn open(path: &Path) -> Result<CatalogKeeper, CatalogError> {
         let (opened, answer) = mpsc::channel();
         let (jobs, inbox) = mpsc::sync_channel::<Job>(JOBS_MAX);
         let file = path.to_owned();
         let thread = thread::Builder::new()
             .name("corelog-catalog".to_owned())
             .spawn(move || {
-                let store = contained(|| {
-                    let store = Store::open(&file, now_us())?;
-                    let entries = store.entries()?;
-                    Ok((store, entries))
-                });
-                let (store, entries) = match store {
-                    Ok(Ok(opened)) => opened,
+                let desk = match contained(|| Desk::open(&file)) {
+                    Ok(Ok(desk)) => desk,
                     Ok(Err(error)) => return drop(opened.send(Err(error))),
                     // The store's own checks let some damage through, and panic over it later.
                     Err(why) => {
                         return drop(opened.send(Err(CatalogError::Damaged { path: file, why })));
                     }
                 };
-                let _ = opened.send(Ok(entries));
-                serve(&store, &inbox);
+                let _ = opened.send(Ok(Arc::clone(&desk.model)));
+                serve(&desk, &inbox);
             })
             .map_err(|source| IoError::new(IoOp::Open, path, source))?;
-        let entries = answer.recv().expect("the thread answers before it ends")?;
+        let model = answer.recv().expect("the thread answers before it ends")?;
         let (jobs, thread) = (Mutex::new(Some(jobs)), Mutex::new(Some(thread)));
-        Ok((Catalog { jobs, thread }, entries))
+        Ok(CatalogKeeper { model, jobs, thread })
+    }
+
+    /// What there is now. Held for a look, never across a wait.
+    pub(crate) fn model(&self) -> RwLockReadGuard<'_, Model> {
+        read(&self.model)
     }
 
     /// Queues `job` behind all others. Never waits.
-    pub(crate) fn run(&self, job: impl FnOnce(&Store) + Send + 'static) -> Result<(), NotTaken> {
+    pub(crate) fn run(&self, job: impl FnOnce(&Desk) + Send + 'static) -> Result<(), NotTaken> {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let jobs = jobs.as_ref().ok_or(NotTaken::Closed)?;
         jobs.try_send(Box::new(job)).map_err(|refused| match refused {
@@ -104,17 +157,17 @@ impl Catalog {
     }
 }
 
-impl Drop for Catalog {
+impl Drop for CatalogKeeper {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-fn serve(store: &Store, inbox: &Receiver<Job>) {
+fn serve(desk: &Desk, inbox: &Receiver<Job>) {
     for job in inbox {
         // Whoever waits for the job sees its answer's end dropped. A transaction that was open is
         // taken back by the same unwinding.
-        let _ = contained(|| job(store));
+        let _ = contained(|| job(desk));
     }
 }
 

@@ -1,16 +1,19 @@
-//! The catalog's records as bytes: fixed places, little-endian, each with a version of its own.
+//! The catalog's records as bytes: fixed places, little-endian, then what has a length of its own;
+//! each with a version.
 //!
 //! `docs/format.md`, "The catalog", has the tables; a test compares it with the places here.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use corelog_format::{Compression, Name, OptionsBlock};
 use corelog_storage::LogConfig;
 
 use super::CatalogError;
-use crate::topic::{PARTITIONS_MAX, TopicConfig};
+use crate::topic::{NO_LIMIT, PARTITIONS_MAX, TopicConfig, TopicOptions};
 
 /// The version that this build writes and the only one it reads.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 
 /// A record's field: its first byte and its length.
 #[derive(Debug, Clone, Copy)]
@@ -23,16 +26,17 @@ const fn field(at: usize, len: usize) -> Field {
     Field { at, len }
 }
 
-/// The fields of a stream's record.
-mod stream {
+/// The fields of a stream's record and of a group's. The name follows.
+mod named {
     use super::{Field, field};
     pub(super) const VERSION: Field = field(0, 2);
-    pub(super) const RESERVED: Field = field(2, 6);
+    pub(super) const NAME_LEN: Field = field(2, 1);
+    pub(super) const RESERVED: Field = field(3, 5);
     pub(super) const CREATED_US: Field = field(8, 8);
     pub(super) const LEN: usize = 16;
 }
 
-/// The fields of a topic's record.
+/// The fields of a topic's record. The name follows, then the explicit options.
 mod topic {
     use super::{Field, field};
     pub(super) const VERSION: Field = field(0, 2);
@@ -41,11 +45,17 @@ mod topic {
     pub(super) const CREATED_US: Field = field(8, 8);
     pub(super) const SEGMENT_BYTES: Field = field(16, 8);
     pub(super) const MESSAGES: Field = field(24, 4);
-    pub(super) const RESERVED: Field = field(28, 4);
+    pub(super) const NAME_LEN: Field = field(28, 1);
+    pub(super) const COMPRESSION: Field = field(29, 1);
+    pub(super) const RESERVED: Field = field(30, 2);
     pub(super) const BYTES: Field = field(32, 8);
     pub(super) const FLUSH_AFTER_US: Field = field(40, 8);
     pub(super) const INDEX_STEP: Field = field(48, 8);
-    pub(super) const LEN: usize = 56;
+    pub(super) const MESSAGE_EXPIRY_US: Field = field(56, 8);
+    pub(super) const MAX_TOPIC_SIZE: Field = field(64, 8);
+    pub(super) const NEXT_GROUP: Field = field(72, 4);
+    pub(super) const EXPLICIT_LEN: Field = field(76, 4);
+    pub(super) const LEN: usize = 80;
 }
 
 /// The fields of a partition's record.
@@ -54,7 +64,8 @@ mod partition {
     pub(super) const VERSION: Field = field(0, 2);
     pub(super) const RESERVED: Field = field(2, 6);
     pub(super) const INCARNATION: Field = field(8, 8);
-    pub(super) const LEN: usize = 16;
+    pub(super) const CREATED_US: Field = field(16, 8);
+    pub(super) const LEN: usize = 24;
 }
 
 const ENFORCE_FSYNC: u64 = 1;
@@ -62,22 +73,34 @@ const PREALLOCATE: u64 = 2;
 const VERIFY_READS: u64 = 4;
 
 /// What the catalog keeps of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct StreamRecord {
-    pub(super) created_us: u64,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StreamRecord {
+    pub(crate) created_us: u64,
+    pub(crate) name: Arc<str>,
 }
 
 /// What the catalog keeps of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TopicRecord {
-    pub(super) created_us: u64,
-    pub(super) config: TopicConfig,
+pub(crate) struct TopicRecord {
+    pub(crate) created_us: u64,
+    pub(crate) name: Arc<str>,
+    pub(crate) options: Arc<TopicOptions>,
+    /// The id that the next consumer group gets. Only ever grows.
+    pub(crate) next_group: u32,
 }
 
 /// What the catalog keeps of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PartitionRecord {
-    pub(super) incarnation: u64,
+pub(crate) struct PartitionRecord {
+    pub(crate) incarnation: u64,
+    pub(crate) created_us: u64,
+}
+
+/// What the catalog keeps of a consumer group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GroupRecord {
+    pub(crate) created_us: u64,
+    pub(crate) name: Arc<str>,
 }
 
 impl Field {
@@ -94,16 +117,15 @@ impl Field {
     }
 }
 
-/// The length and the version of a record, then its zeros.
-fn check<const LEN: usize>(
+/// The version of a record, its fixed part's length, and its zeros.
+fn check(
     record: &'static str,
     bytes: &[u8],
-    version: Field,
+    len: usize,
     reserved: Field,
 ) -> Result<(), CatalogError> {
-    let found =
-        bytes.get(version.at..version.at + version.len).map(|b| u16::from_le_bytes([b[0], b[1]]));
-    match found {
+    let version = bytes.first_chunk().map(|first| u16::from_le_bytes(*first));
+    match version {
         Some(VERSION) => {}
         Some(found) if found > VERSION => {
             return Err(CatalogError::Newer {
@@ -114,9 +136,9 @@ fn check<const LEN: usize>(
         }
         _ => return Err(CatalogError::damaged(format!("a {record} record has no version"))),
     }
-    if bytes.len() != LEN {
-        let len = bytes.len();
-        return Err(CatalogError::damaged(format!("a {record} record is {len} bytes, not {LEN}")));
+    if bytes.len() < len {
+        let found = bytes.len();
+        return Err(CatalogError::damaged(format!("a {record} record is {found} bytes")));
     }
     if reserved.get(bytes) != 0 {
         return Err(CatalogError::damaged(format!("a {record} record's reserved bytes are not 0")));
@@ -124,66 +146,150 @@ fn check<const LEN: usize>(
     Ok(())
 }
 
+/// What follows a record's fixed part: a name of `name_len` bytes, and the rest.
+fn name_and_rest<'a>(
+    record: &'static str,
+    tail: &'a [u8],
+    name_len: u64,
+) -> Result<(Arc<str>, &'a [u8]), CatalogError> {
+    let name = tail.split_at_checked(name_len as usize).and_then(|(name, rest)| {
+        let name = Name::new(std::str::from_utf8(name).ok()?).ok()?;
+        Some((name.as_str().into(), rest))
+    });
+    name.ok_or_else(|| CatalogError::damaged(format!("a {record} record has no sound name")))
+}
+
+/// A record of a time and a name.
+fn encode_named(created_us: u64, name: &str) -> Vec<u8> {
+    let mut bytes = vec![0; named::LEN];
+    named::VERSION.put(&mut bytes, u64::from(VERSION));
+    named::NAME_LEN.put(&mut bytes, name.len() as u64);
+    named::CREATED_US.put(&mut bytes, created_us);
+    bytes.extend_from_slice(name.as_bytes());
+    bytes
+}
+
+fn decode_named(record: &'static str, bytes: &[u8]) -> Result<(u64, Arc<str>), CatalogError> {
+    check(record, bytes, named::LEN, named::RESERVED)?;
+    let name_len = named::NAME_LEN.get(bytes);
+    let (name, rest) = name_and_rest(record, &bytes[named::LEN..], name_len)?;
+    if !rest.is_empty() {
+        return Err(CatalogError::damaged(format!("a {record} record is too long")));
+    }
+    Ok((named::CREATED_US.get(bytes), name))
+}
+
 impl StreamRecord {
-    pub(super) fn encode(self) -> [u8; stream::LEN] {
-        let mut bytes = [0; stream::LEN];
-        stream::VERSION.put(&mut bytes, u64::from(VERSION));
-        stream::CREATED_US.put(&mut bytes, self.created_us);
-        bytes
+    pub(super) fn encode(&self) -> Vec<u8> {
+        encode_named(self.created_us, &self.name)
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, CatalogError> {
-        check::<{ stream::LEN }>("stream", bytes, stream::VERSION, stream::RESERVED)?;
-        Ok(StreamRecord { created_us: stream::CREATED_US.get(bytes) })
+        let (created_us, name) = decode_named("stream", bytes)?;
+        Ok(StreamRecord { created_us, name })
+    }
+}
+
+impl GroupRecord {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        encode_named(self.created_us, &self.name)
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, CatalogError> {
+        let (created_us, name) = decode_named("consumer group", bytes)?;
+        Ok(GroupRecord { created_us, name })
     }
 }
 
 impl TopicRecord {
-    pub(super) fn encode(&self) -> [u8; topic::LEN] {
-        let log = self.config.log();
+    pub(crate) fn partitions(&self) -> u32 {
+        self.options.config().partitions
+    }
+
+    pub(super) fn with_partitions(&self, partitions: u32) -> TopicRecord {
+        let mut options = TopicOptions::clone(&self.options);
+        options.set_partitions(partitions);
+        TopicRecord { options: Arc::new(options), ..self.clone() }
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let (config, explicit) = (self.options.config(), self.options.explicit());
         let flag = |set: bool, flag: u64| if set { flag } else { 0 };
-        let flags = flag(log.enforce_fsync, ENFORCE_FSYNC)
-            | flag(log.preallocate_segments, PREALLOCATE)
-            | flag(log.verify_reads, VERIFY_READS);
-        let mut bytes = [0; topic::LEN];
-        topic::VERSION.put(&mut bytes, u64::from(VERSION));
-        topic::FLAGS.put(&mut bytes, flags);
-        topic::PARTITIONS.put(&mut bytes, u64::from(self.config.partitions));
-        topic::CREATED_US.put(&mut bytes, self.created_us);
-        topic::SEGMENT_BYTES.put(&mut bytes, log.segment_bytes);
-        topic::MESSAGES.put(&mut bytes, u64::from(log.messages_required_to_save));
-        topic::BYTES.put(&mut bytes, log.size_of_messages_required_to_save);
-        // At most a minute: validated before it came here.
-        topic::FLUSH_AFTER_US.put(&mut bytes, log.flush_after.as_micros() as u64);
-        topic::INDEX_STEP.put(&mut bytes, log.index_step);
+        let flags = flag(config.enforce_fsync, ENFORCE_FSYNC)
+            | flag(config.preallocate_segments, PREALLOCATE)
+            | flag(config.verify_reads, VERIFY_READS);
+        let mut bytes = vec![0; topic::LEN];
+        let mut put = |field: Field, value: u64| field.put(&mut bytes, value);
+        put(topic::VERSION, u64::from(VERSION));
+        put(topic::FLAGS, flags);
+        put(topic::PARTITIONS, u64::from(config.partitions));
+        put(topic::CREATED_US, self.created_us);
+        put(topic::SEGMENT_BYTES, config.segment_bytes);
+        put(topic::MESSAGES, u64::from(config.messages_required_to_save));
+        put(topic::NAME_LEN, self.name.len() as u64);
+        put(topic::COMPRESSION, u64::from(config.compression_algorithm.code()));
+        put(topic::BYTES, config.size_of_messages_required_to_save);
+        // Durations: validated before they came here.
+        put(topic::FLUSH_AFTER_US, config.flush_after.as_micros() as u64);
+        put(topic::INDEX_STEP, config.index_step);
+        let expiry_us = config.message_expiry.map_or(NO_LIMIT, |expiry| expiry.as_micros() as u64);
+        put(topic::MESSAGE_EXPIRY_US, expiry_us);
+        put(topic::MAX_TOPIC_SIZE, config.max_topic_size.unwrap_or(NO_LIMIT));
+        put(topic::NEXT_GROUP, u64::from(self.next_group));
+        put(topic::EXPLICIT_LEN, explicit.len() as u64);
+        bytes.extend_from_slice(self.name.as_bytes());
+        bytes.extend_from_slice(&explicit);
         bytes
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, CatalogError> {
-        check::<{ topic::LEN }>("topic", bytes, topic::VERSION, topic::RESERVED)?;
-        let flags = topic::FLAGS.get(bytes);
+        check("topic", bytes, topic::LEN, topic::RESERVED)?;
+        let get = |field: Field| field.get(bytes);
+        let damaged = |why: String| CatalogError::damaged(format!("a topic record {why}"));
+        let flags = get(topic::FLAGS);
         if flags & !(ENFORCE_FSYNC | PREALLOCATE | VERIFY_READS) != 0 {
-            return Err(CatalogError::damaged(format!("a topic record has the flags {flags:#x}")));
+            return Err(damaged(format!("has the flags {flags:#x}")));
         }
+        let (name, explicit) = name_and_rest("topic", &bytes[topic::LEN..], get(topic::NAME_LEN))?;
+        if explicit.len() as u64 != get(topic::EXPLICIT_LEN) {
+            return Err(damaged(format!("has {} bytes of options", explicit.len())));
+        }
+        let explicit = OptionsBlock::decode(explicit)
+            .map_err(|error| damaged(format!("has no sound options: {error}")))?;
+        let code = get(topic::COMPRESSION);
+        let compression_algorithm = u8::try_from(code)
+            .ok()
+            .and_then(Compression::from_code)
+            .ok_or_else(|| damaged(format!("has the compression {code}")))?;
+        let limit = |field| Some(get(field)).filter(|limit| *limit != NO_LIMIT);
         let log = LogConfig {
-            segment_bytes: topic::SEGMENT_BYTES.get(bytes),
+            segment_bytes: get(topic::SEGMENT_BYTES),
             enforce_fsync: flags & ENFORCE_FSYNC != 0,
-            messages_required_to_save: topic::MESSAGES.get(bytes) as u32,
-            size_of_messages_required_to_save: topic::BYTES.get(bytes),
+            messages_required_to_save: get(topic::MESSAGES) as u32,
+            size_of_messages_required_to_save: get(topic::BYTES),
             preallocate_segments: flags & PREALLOCATE != 0,
-            flush_after: Duration::from_micros(topic::FLUSH_AFTER_US.get(bytes)),
-            index_step: topic::INDEX_STEP.get(bytes),
+            flush_after: Duration::from_micros(get(topic::FLUSH_AFTER_US)),
+            index_step: get(topic::INDEX_STEP),
             verify_reads: flags & VERIFY_READS != 0,
         };
-        log.validate()
-            .map_err(|error| CatalogError::damaged(format!("a topic record: {error}")))?;
-        let partitions = topic::PARTITIONS.get(bytes) as u32;
-        if !(1..=PARTITIONS_MAX).contains(&partitions) {
-            let why = format!("a topic record has {partitions} partitions");
-            return Err(CatalogError::damaged(why));
+        let config = TopicConfig {
+            compression_algorithm,
+            message_expiry: limit(topic::MESSAGE_EXPIRY_US).map(Duration::from_micros),
+            max_topic_size: limit(topic::MAX_TOPIC_SIZE),
+            ..TopicConfig::new(get(topic::PARTITIONS) as u32, &log)
+        };
+        config.validate().map_err(|error| damaged(format!("is not allowed: {error}")))?;
+        if config.partitions > PARTITIONS_MAX {
+            return Err(damaged(format!("has {} partitions", config.partitions)));
         }
-        let config = TopicConfig::new(partitions, &log);
-        Ok(TopicRecord { created_us: topic::CREATED_US.get(bytes), config })
+        let options = TopicOptions::stored(config, &explicit)
+            .ok_or_else(|| damaged("has options that topics do not have".to_owned()))?;
+        Ok(TopicRecord {
+            created_us: get(topic::CREATED_US),
+            name,
+            options: Arc::new(options),
+            next_group: get(topic::NEXT_GROUP) as u32,
+        })
     }
 }
 
@@ -192,124 +298,21 @@ impl PartitionRecord {
         let mut bytes = [0; partition::LEN];
         partition::VERSION.put(&mut bytes, u64::from(VERSION));
         partition::INCARNATION.put(&mut bytes, self.incarnation);
+        partition::CREATED_US.put(&mut bytes, self.created_us);
         bytes
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, CatalogError> {
-        check::<{ partition::LEN }>("partition", bytes, partition::VERSION, partition::RESERVED)?;
-        Ok(PartitionRecord { incarnation: partition::INCARNATION.get(bytes) })
+        check("partition", bytes, partition::LEN, partition::RESERVED)?;
+        if bytes.len() != partition::LEN {
+            return Err(CatalogError::damaged("a partition record is too long".to_owned()));
+        }
+        Ok(PartitionRecord {
+            incarnation: partition::INCARNATION.get(bytes),
+            created_us: partition::CREATED_US.get(bytes),
+        })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn topic_record() -> TopicRecord {
-        let config = TopicConfig {
-            partitions: 0x000A_0304,
-            segment_bytes: 1 << 20,
-            enforce_fsync: true,
-            messages_required_to_save: 5,
-            size_of_messages_required_to_save: 6,
-            preallocate_segments: false,
-            flush_after: Duration::from_micros(7),
-            index_step: 8192,
-            verify_reads: true,
-        };
-        TopicRecord { created_us: 9, config }
-    }
-
-    /// The rows of a table in docs/format.md: places from here, words from there.
-    fn documented(record: &str, fields: &[(Field, &str)]) {
-        let document = include_str!("../../../../docs/format.md");
-        let marker = format!("<!-- catalog: {record} -->\n");
-        let (_, section) = document.split_once(&marker).expect("the table is in the document");
-        let rows: Vec<_> = section.lines().skip(2).take_while(|row| row.starts_with('|')).collect();
-        let mut end = 0;
-        for (row, (field, name)) in rows.iter().zip(fields) {
-            let Field { at, len } = *field;
-            let start = format!("| {at} | {len} | {name} | ");
-            assert!(row.starts_with(&start), "{record}: {row} should begin {start}");
-            assert_eq!(at, end, "{record}: a gap before {name}");
-            end = at + len;
-        }
-        assert_eq!(rows.len(), fields.len(), "{record}");
-    }
-
-    #[test]
-    fn the_document_has_the_same_places() {
-        documented(
-            "stream",
-            &[
-                (stream::VERSION, "version"),
-                (stream::RESERVED, "reserved"),
-                (stream::CREATED_US, "created_us"),
-            ],
-        );
-        documented(
-            "topic",
-            &[
-                (topic::VERSION, "version"),
-                (topic::FLAGS, "flags"),
-                (topic::PARTITIONS, "partitions"),
-                (topic::CREATED_US, "created_us"),
-                (topic::SEGMENT_BYTES, "segment_bytes"),
-                (topic::MESSAGES, "messages_required_to_save"),
-                (topic::RESERVED, "reserved"),
-                (topic::BYTES, "size_of_messages_required_to_save"),
-                (topic::FLUSH_AFTER_US, "flush_after_us"),
-                (topic::INDEX_STEP, "index_step"),
-            ],
-        );
-        documented(
-            "partition",
-            &[
-                (partition::VERSION, "version"),
-                (partition::RESERVED, "reserved"),
-                (partition::INCARNATION, "incarnation"),
-            ],
-        );
-    }
-
-    /// The bytes of version 1, written down by hand: what is on disks must stay readable.
-    #[test]
-    fn version_one_is_these_bytes() {
-        let mut topic = vec![1, 0, 5, 0, 4, 3, 10, 0];
-        for number in [9_u64, 1 << 20, 5, 6, 7, 8192] {
-            topic.extend(number.to_le_bytes());
-        }
-        assert_eq!(topic_record().encode().as_slice(), topic);
-        assert_eq!(TopicRecord::decode(&topic).unwrap(), topic_record());
-        let partition = [1, 0, 0, 0, 0, 0, 0, 0, 0xEF, 0xBE, 0, 0, 0, 0, 0, 0];
-        assert_eq!(PartitionRecord { incarnation: 0xBEEF }.encode(), partition);
-        assert_eq!(PartitionRecord::decode(&partition).unwrap().incarnation, 0xBEEF);
-        let stream = [1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0];
-        assert_eq!(StreamRecord { created_us: 2 }.encode(), stream);
-        assert_eq!(StreamRecord::decode(&stream).unwrap().created_us, 2);
-    }
-
-    #[test]
-    fn every_wrong_record_is_refused() {
-        let good = topic_record().encode();
-        for len in 0..good.len() {
-            assert!(TopicRecord::decode(&good[..len]).is_err(), "{len} bytes");
-        }
-        assert!(TopicRecord::decode(&[&good[..], &[0]].concat()).is_err(), "a byte too many");
-        for (at, value) in [(0, 0), (2, 8), (28, 1), (24, 0), (16, 1), (40, 0), (4, 0), (7, 1)] {
-            let mut bytes = good;
-            bytes[at] = value;
-            if value == 0 && at > 0 {
-                bytes[at..at + 4].fill(0);
-            }
-            let error = TopicRecord::decode(&bytes).unwrap_err();
-            assert!(matches!(error, CatalogError::Damaged { .. }), "{at}: {error}");
-        }
-        let mut newer = good;
-        newer[0] = 2;
-        let error = TopicRecord::decode(&newer).unwrap_err();
-        assert!(matches!(error, CatalogError::Newer { found: 2, .. }), "{error}");
-        assert!(PartitionRecord::decode(&[0; 16]).is_err());
-        assert!(StreamRecord::decode(&[]).is_err());
-    }
-}
+mod tests;

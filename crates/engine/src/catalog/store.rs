@@ -8,19 +8,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use corelog_io::{IoError, IoOp};
-use corelog_shard::PartitionId;
 use redb::{
-    Builder, Database, Durability, ReadableDatabase, ReadableTable, ReadableTableMetadata,
-    TableDefinition, WriteTransaction,
+    Builder, Database, Durability, ReadableDatabase, ReadableTable, TableDefinition,
+    WriteTransaction,
 };
 
-use super::record::{PartitionRecord, StreamRecord, TopicRecord};
-use super::{CatalogError, Entry, key};
+use super::record::{GroupRecord, PartitionRecord, StreamRecord, TopicRecord};
+use super::row::Row;
+use super::{CatalogError, key};
 use crate::data_dir::sync_dir;
-use crate::topic::NewTopic;
 
 /// The catalog's version: which tables there are and what their keys mean.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// Pages of the catalog in memory.
 const CACHE_BYTES: usize = 16 << 20;
 
@@ -29,17 +28,13 @@ const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const STREAMS: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("streams");
 const TOPICS: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("topics");
 const PARTITIONS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("partitions");
+const GROUPS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("groups");
 
 const META_VERSION: &str = "version";
+/// The first incarnation that was given. Directories of older ones are not this catalog's.
+const META_FIRST_INCARNATION: &str = "first_incarnation";
 /// The incarnation that the next partition gets. Only ever grows.
 const META_NEXT_INCARNATION: &str = "next_incarnation";
-
-/// Why a topic was not created.
-#[derive(Debug)]
-pub(crate) enum CreateFailure {
-    Exists,
-    Catalog(CatalogError),
-}
 
 /// The open catalog file.
 #[derive(Debug)]
@@ -76,77 +71,61 @@ impl Store {
                 found: u32::try_from(found).unwrap_or(u32::MAX),
                 known: VERSION as u32,
             }),
+            Some(found @ 1..VERSION) => Err(CatalogError::Older { found: found as u32 }),
             found => Err(self.damaged(format!("its version is {found:?}"))),
         }
     }
 
-    /// All partitions with their topics' configurations, in the order of their ids.
-    pub(super) fn entries(&self) -> Result<Vec<Entry>, CatalogError> {
+    /// All rows, in the order that [`super::model::Model::load`] wants.
+    pub(super) fn rows(&self) -> Result<Vec<Row>, CatalogError> {
         let read = self.database.begin_read().map_err(|e| self.failed(e))?;
+        let mut rows = Vec::new();
+        let meta = read.open_table(META).map_err(|e| self.failed(e))?;
+        let number = |key| {
+            let value = meta.get(key).map_err(|e| self.failed(e))?.map(|value| value.value());
+            value.ok_or_else(|| self.damaged(format!("it has no {key}")))
+        };
+        let (first, next) = (number(META_FIRST_INCARNATION)?, number(META_NEXT_INCARNATION)?);
+        if first > next {
+            return Err(self.damaged(format!("its next incarnation, {next}, is before {first}")));
+        }
+        rows.extend([Row::FirstIncarnation(first), Row::NextIncarnation(next)]);
+
         let streams = read.open_table(STREAMS).map_err(|e| self.failed(e))?;
-        let topics = read.open_table(TOPICS).map_err(|e| self.failed(e))?;
-        let partitions = read.open_table(PARTITIONS).map_err(|e| self.failed(e))?;
         for row in streams.iter().map_err(|e| self.failed(e))? {
-            let (_, record) = row.map_err(|e| self.failed(e))?;
-            StreamRecord::decode(record.value()).map_err(|e| self.named(e))?;
+            let (id, record) = row.map_err(|e| self.failed(e))?;
+            let record = StreamRecord::decode(record.value()).map_err(|e| self.named(e))?;
+            rows.push(Row::Stream { id: id.value(), record: Some(record) });
         }
-        let count = partitions.len().map_err(|e| self.failed(e))?;
-        // A count out of a file: not believed as a capacity.
-        let mut entries = Vec::with_capacity(count.min(1 << 16) as usize);
-        for row in topics.iter().map_err(|e| self.failed(e))? {
-            let (topic_key, record) = row.map_err(|e| self.failed(e))?;
-            let topic = TopicRecord::decode(record.value()).map_err(|e| self.named(e))?;
-            let (range, wanted) = (key::partitions_of(topic_key.value()), topic.config.partitions);
-            let mut found = 0;
-            for row in partitions.range(range).map_err(|e| self.failed(e))? {
-                let (partition_key, record) = row.map_err(|e| self.failed(e))?;
-                let id = key::partition_id(partition_key.value());
-                let incarnation =
-                    PartitionRecord::decode(record.value()).map_err(|e| self.named(e))?.incarnation;
-                if id.partition != found || found == wanted {
-                    return Err(self.damaged(format!("{id} is not in its topic's count")));
-                }
-                found += 1;
-                entries.push(Entry { id, incarnation, config: topic.config.log() });
-            }
-            if found != wanted {
-                let (stream, topic) = key::topic_ids(topic_key.value());
-                return Err(self.damaged(format!(
-                    "stream {stream}, topic {topic} has {found} of {wanted} partitions"
-                )));
-            }
-        }
-        if entries.len() as u64 != count {
-            return Err(self.damaged("there are partitions without a topic".to_owned()));
-        }
-        Ok(entries)
-    }
-
-    /// One partition with its topic's configuration; `None` where there is none of this id.
-    pub(crate) fn entry(&self, id: PartitionId) -> Result<Option<Entry>, CatalogError> {
-        let read = self.database.begin_read().map_err(|e| self.failed(e))?;
         let topics = read.open_table(TOPICS).map_err(|e| self.failed(e))?;
+        for row in topics.iter().map_err(|e| self.failed(e))? {
+            let (topic, record) = row.map_err(|e| self.failed(e))?;
+            let (stream, id) = key::topic_ids(topic.value());
+            let record = TopicRecord::decode(record.value()).map_err(|e| self.named(e))?;
+            rows.push(Row::Topic { stream, id, record: Some(record) });
+        }
         let partitions = read.open_table(PARTITIONS).map_err(|e| self.failed(e))?;
-        let topic = topics.get(key::topic(id.stream, id.topic)).map_err(|e| self.failed(e))?;
-        let partition = partitions.get(key::partition(id)).map_err(|e| self.failed(e))?;
-        let (Some(topic), Some(partition)) = (topic, partition) else { return Ok(None) };
-        let topic = TopicRecord::decode(topic.value()).map_err(|e| self.named(e))?;
-        let partition = PartitionRecord::decode(partition.value()).map_err(|e| self.named(e))?;
-        Ok(Some(Entry { id, incarnation: partition.incarnation, config: topic.config.log() }))
+        for row in partitions.iter().map_err(|e| self.failed(e))? {
+            let (partition, record) = row.map_err(|e| self.failed(e))?;
+            let record = PartitionRecord::decode(record.value()).map_err(|e| self.named(e))?;
+            let id = key::partition_id(partition.value());
+            rows.push(Row::Partition { id, record: Some(record) });
+        }
+        let groups = read.open_table(GROUPS).map_err(|e| self.failed(e))?;
+        for row in groups.iter().map_err(|e| self.failed(e))? {
+            let (group, record) = row.map_err(|e| self.failed(e))?;
+            let (stream, topic, id) = key::group_ids(group.value());
+            let record = GroupRecord::decode(record.value()).map_err(|e| self.named(e))?;
+            rows.push(Row::Group { stream, topic, id, record: Some(record) });
+        }
+        Ok(rows)
     }
 
-    /// Creates a topic, and its stream where that is new, in one durable transaction. Answers the
-    /// new partitions.
-    pub(crate) fn create_topic(
-        &self,
-        new: &NewTopic,
-        now_us: u64,
-    ) -> Result<Vec<Entry>, CreateFailure> {
-        let write = self.begin().map_err(CreateFailure::Catalog)?;
-        let entries = self.add(&write, new, now_us)?;
-        let stored = write.commit();
-        stored.map_err(|e| CreateFailure::Catalog(self.failed(e)))?;
-        Ok(entries)
+    /// Writes `rows` in one durable transaction: all of them or none.
+    pub(super) fn commit(&self, rows: &[Row]) -> Result<(), CatalogError> {
+        let write = self.begin()?;
+        self.write(&write, rows).map_err(|error| self.failed(error))?;
+        write.commit().map_err(|error| self.failed(error))
     }
 
     fn begin(&self) -> Result<WriteTransaction, CatalogError> {
@@ -155,48 +134,41 @@ impl Store {
         Ok(write)
     }
 
-    fn add(
-        &self,
-        write: &WriteTransaction,
-        new: &NewTopic,
-        now_us: u64,
-    ) -> Result<Vec<Entry>, CreateFailure> {
-        let failed = |error: redb::Error| CreateFailure::Catalog(self.failed(error));
-        let topic_key = key::topic(new.stream, new.topic);
-        let mut topics = write.open_table(TOPICS).map_err(|e| failed(e.into()))?;
-        if topics.get(topic_key).map_err(|e| failed(e.into()))?.is_some() {
-            return Err(CreateFailure::Exists);
+    fn write(&self, write: &WriteTransaction, rows: &[Row]) -> Result<(), redb::Error> {
+        let mut meta = write.open_table(META)?;
+        let mut streams = write.open_table(STREAMS)?;
+        let mut topics = write.open_table(TOPICS)?;
+        let mut partitions = write.open_table(PARTITIONS)?;
+        let mut groups = write.open_table(GROUPS)?;
+        for row in rows {
+            match row {
+                Row::FirstIncarnation(first) => drop(meta.insert(META_FIRST_INCARNATION, first)?),
+                Row::NextIncarnation(next) => drop(meta.insert(META_NEXT_INCARNATION, next)?),
+                Row::Stream { id, record: None } => drop(streams.remove(id)?),
+                Row::Stream { id, record: Some(record) } => {
+                    streams.insert(id, &record.encode()[..])?;
+                }
+                Row::Topic { stream, id, record: None } => {
+                    topics.remove(key::topic(*stream, *id))?;
+                }
+                Row::Topic { stream, id, record: Some(record) } => {
+                    topics.insert(key::topic(*stream, *id), &record.encode()[..])?;
+                }
+                Row::Partition { id, record: None } => {
+                    partitions.remove(key::partition(*id))?;
+                }
+                Row::Partition { id, record: Some(record) } => {
+                    partitions.insert(key::partition(*id), &record.encode()[..])?;
+                }
+                Row::Group { stream, topic, id, record: None } => {
+                    groups.remove(key::group(*stream, *topic, *id))?;
+                }
+                Row::Group { stream, topic, id, record: Some(record) } => {
+                    groups.insert(key::group(*stream, *topic, *id), &record.encode()[..])?;
+                }
+            }
         }
-        let record = TopicRecord { created_us: now_us, config: new.config.clone() };
-        topics.insert(topic_key, &record.encode()[..]).map_err(|e| failed(e.into()))?;
-
-        let mut streams = write.open_table(STREAMS).map_err(|e| failed(e.into()))?;
-        if streams.get(new.stream).map_err(|e| failed(e.into()))?.is_none() {
-            let record = StreamRecord { created_us: now_us };
-            streams.insert(new.stream, &record.encode()[..]).map_err(|e| failed(e.into()))?;
-        }
-
-        let mut meta = write.open_table(META).map_err(|e| failed(e.into()))?;
-        let next = meta.get(META_NEXT_INCARNATION).map_err(|e| failed(e.into()))?;
-        let next = next.map(|value| value.value());
-        let count = u64::from(new.config.partitions);
-        // In the year 584,000 at the earliest, or damage.
-        let Some((first, behind)) = next.and_then(|first| Some((first, first.checked_add(count)?)))
-        else {
-            let why = format!("the next incarnation is {next:?}");
-            return Err(CreateFailure::Catalog(self.damaged(why)));
-        };
-        meta.insert(META_NEXT_INCARNATION, behind).map_err(|e| failed(e.into()))?;
-
-        let mut partitions = write.open_table(PARTITIONS).map_err(|e| failed(e.into()))?;
-        let mut entries = Vec::with_capacity(new.config.partitions as usize);
-        for (partition, incarnation) in (0..new.config.partitions).zip(first..) {
-            let id = PartitionId::new(new.stream, new.topic, partition);
-            let record = PartitionRecord { incarnation }.encode();
-            partitions.insert(key::partition(id), &record[..]).map_err(|e| failed(e.into()))?;
-            entries.push(Entry { id, incarnation, config: new.config.log() });
-        }
-        Ok(entries)
+        Ok(())
     }
 
     fn failed(&self, error: impl Into<redb::Error>) -> CatalogError {
@@ -250,10 +222,12 @@ fn fill(path: &Path, now_us: u64) -> Result<(), redb::Error> {
     {
         let mut meta = write.open_table(META)?;
         meta.insert(META_VERSION, VERSION)?;
+        meta.insert(META_FIRST_INCARNATION, now_us.max(1))?;
         meta.insert(META_NEXT_INCARNATION, now_us.max(1))?;
         write.open_table(STREAMS)?;
         write.open_table(TOPICS)?;
         write.open_table(PARTITIONS)?;
+        write.open_table(GROUPS)?;
     }
     write.commit()?;
     database.close()?;

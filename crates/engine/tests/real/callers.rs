@@ -16,7 +16,9 @@ async fn from_tokio() {
     let open = tokio::task::spawn_blocking(move || crate::support::builder(&dir, 2).open());
     let engine = open.await.expect("it does not panic").expect("a fresh directory opens");
     let client = engine.client();
-    client.create_topic(0, 0, TopicConfig::default()).await.expect("the topic is new");
+    client.catalog().create_stream("s").await.expect("the stream is new");
+    let config = TopicConfig::default();
+    client.catalog().create_topic("s", "t", config).await.expect("the topic is new");
     let mut sent = Vec::new();
     for tag in 0..20 {
         let bytes = batch(tag, 2, 500);
@@ -103,8 +105,8 @@ fn blocking_calls_on_a_shard_are_refused() {
         assert!(matches!(poll, Err(PollError::OnShard)), "{poll:?}");
         let marks = inside.watermarks_blocking(P);
         assert!(matches!(marks, Err(PollError::OnShard)), "{marks:?}");
-        let create = inside.create_topic_blocking(0, 1, TopicConfig::default());
-        assert!(matches!(create, Err(corelog::error::CreateTopicError::OnShard)), "{create:?}");
+        let create = inside.catalog().create_stream("inside").wait();
+        assert!(matches!(create, Err(corelog::error::ChangeError::OnShard)), "{create:?}");
         let stats = inside.stats_blocking();
         assert!(matches!(stats, Err(ControlError::Unavailable(Unavailable::OnShard))), "{stats:?}");
         let opened = crate::support::builder(&other, 1).open().map(drop);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use corelog::{Ack, PartitionId, TopicConfig};
 
-use crate::support::{P, batch, builder, fresh_dir, poll_all};
+use crate::support::{P, batch, builder, create_topic, fresh_dir, poll_all};
 
 const ROUNDS: u64 = 20;
 const PARTITIONS: u32 = 3;
@@ -32,7 +32,7 @@ fn child(dir: &Path, round: u64) -> ! {
             segment_bytes: 1 << 20,
             ..TopicConfig::default()
         };
-        client.create_topic_blocking(0, 0, config).expect("the topic is new");
+        create_topic(&client, config);
     }
     std::thread::scope(|scope| {
         for partition in 0..PARTITIONS {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use corelog::error::{
-    AppendError, CloseError, ControlError, CreateTopicError, LockError, OpenError, PollError,
-    RunError,
+    AppendError, ChangeError, CloseError, ControlError, LockError, OpenError, PollError, RunError,
 };
 use corelog::{Ack, Engine, PartitionId, Poll, TopicConfig};
 use corelog_format::{ClockRecord, SLOT_LEN};
@@ -63,8 +62,8 @@ fn clients_of_a_closed_engine_are_told_so() {
     assert!(matches!(append, Err(AppendError::Closed)), "{append:?}");
     let poll = client.poll_blocking(P, Poll::first());
     assert!(matches!(poll, Err(PollError::Closed)), "{poll:?}");
-    let create = client.create_topic_blocking(0, 1, TopicConfig::default());
-    assert!(matches!(create, Err(CreateTopicError::Closed)), "{create:?}");
+    let create = client.catalog().create_stream("late").wait();
+    assert!(matches!(create, Err(ChangeError::Closed)), "{create:?}");
     assert!(matches!(client.stats_blocking(), Err(ControlError::Unavailable(_))));
 }
 

@@ -3,6 +3,7 @@
 
 mod adopt;
 mod callers;
+mod catalog;
 mod directories;
 mod full_disk;
 mod kill;

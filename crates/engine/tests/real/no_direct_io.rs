@@ -30,7 +30,7 @@ fn it_is_refused_by_name_or_goes_on_aloud() {
     assert!(engine.opened().without_direct_io);
     let client = engine.client();
     let config = TopicConfig { segment_bytes: 1 << 20, ..TopicConfig::default() };
-    client.create_topic_blocking(0, 0, config).expect("the topic is new");
+    crate::support::create_topic(&client, config);
     let append = |tag| {
         let bytes = batch(tag, 2, 20_000);
         let ack = if tag % 3 == 0 { Ack::Durable } else { Ack::Written };

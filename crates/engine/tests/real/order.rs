@@ -38,7 +38,7 @@ fn a_producer_keeps_its_order_across_busy() {
     limits.appends_in_flight = 4;
     let engine = builder(&dir, 1).limits(limits).open().expect("a fresh directory opens");
     let client = engine.client();
-    client.create_topic_blocking(0, 0, TopicConfig::default()).expect("the topic is new");
+    crate::support::create_topic(&client, TopicConfig::default());
     let mut producer = client.producer(P);
     let mut flying: VecDeque<Call<Appended, AppendError>> = VecDeque::new();
     let (mut busy, mut offsets) = (0, Vec::new());

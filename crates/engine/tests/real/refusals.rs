@@ -1,6 +1,6 @@
 //! Input that must not get in: typed errors that name field and place, and the engine lives on.
 
-use corelog::error::{AppendError, CreateTopicError, FormatError, PollError};
+use corelog::error::{AppendError, ChangeError, FormatError, PollError};
 use corelog::{Ack, PartitionId, Poll, TopicConfig};
 use corelog_format::checksum::xxh3;
 
@@ -123,21 +123,22 @@ fn topics_that_cannot_be_are_refused_and_leave_nothing() {
     let dir = fresh_dir("impossible_topics");
     let (engine, client) = with_topic(&dir, 1, TopicConfig::default());
     let config = TopicConfig::default;
+    let catalog = client.catalog();
     let impossible = [
-        (1_048_576, 0, config(), "stream id = 1048576"),
-        (0, 4_096, config(), "topic id = 4096"),
-        (0, 1, TopicConfig { partitions: 0, ..config() }, "partitions = 0"),
-        (0, 1, TopicConfig { partitions: 1_001, ..config() }, "partitions = 1001"),
-        (0, 1, TopicConfig { segment_bytes: 1000, ..config() }, "segment_size = 1000"),
-        (0, 1, TopicConfig { index_step: 1, ..config() }, "index_step = 1"),
+        (TopicConfig { partitions: 1_001, ..config() }, "1001 partitions"),
+        (TopicConfig { segment_bytes: 1000, ..config() }, "segment_size = 1000"),
+        (TopicConfig { max_topic_size: Some(1), ..config() }, "max_topic_size = 1"),
+        (TopicConfig { index_step: 1, ..config() }, "index_step = 1"),
     ];
-    for (stream, topic, config, names) in impossible {
-        let error = client.create_topic_blocking(stream, topic, config).unwrap_err();
-        assert!(matches!(error, CreateTopicError::Invalid(_)), "{error}");
+    for (config, names) in impossible {
+        let error = catalog.create_topic(0, "impossible", config).wait().unwrap_err();
         assert!(error.to_string().contains(names), "{error}");
     }
-    let error = client.create_topic_blocking(0, 0, config()).unwrap_err();
-    assert!(matches!(error, CreateTopicError::Exists { stream: 0, topic: 0 }), "{error}");
+    let taken = catalog.topic(0, 0).expect("it is there").name;
+    let error = catalog.create_topic("only", &taken, config()).wait().unwrap_err();
+    assert!(matches!(error, ChangeError::NameTaken { id: 0, .. }), "{error}");
+    let error = catalog.create_topic(1, "t", config()).wait().unwrap_err();
+    assert!(matches!(error, ChangeError::Unknown { what: "stream", .. }), "{error}");
     engine.close_blocking().expect("nothing is wrong");
     let topics = crate::support::names(&dir.join("streams/0/topics"), "");
     assert_eq!(topics, ["0"]);

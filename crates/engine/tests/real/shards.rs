@@ -41,10 +41,10 @@ fn partitions_are_independent_and_any_number_of_shards_opens_them() {
     let (engine, client) =
         with_topic(&dir, 3, TopicConfig { partitions: 40, ..Default::default() });
     let more = TopicConfig { partitions: 5, enforce_fsync: true, ..TopicConfig::default() };
-    client.create_topic_blocking(7, 4_095, more).expect("the topic is new");
+    crate::support::create_topic(&client, more);
     let ids: Vec<_> = (0..40)
         .map(|partition| PartitionId { partition, ..P })
-        .chain((0..5).map(|partition| PartitionId::new(7, 4_095, partition)))
+        .chain((0..5).map(|partition| PartitionId::new(0, 1, partition)))
         .collect();
     let mut all = All::new();
     append_to_all(&client, &ids, &mut all);
@@ -99,7 +99,7 @@ fn one_cpu_is_enough_for_one_shard_and_for_more() {
             let client = engine.client();
             if number == 0 {
                 let config = TopicConfig { partitions: 4, ..TopicConfig::default() };
-                client.create_topic_blocking(0, 0, config).expect("the topic is new");
+                crate::support::create_topic(&client, config);
             }
             append_to_all(&client, &ids, &mut all);
             assert_all(&client, &all);

@@ -47,8 +47,18 @@ pub(crate) fn builder(dir: &Path, shards: usize) -> EngineBuilder {
 pub(crate) fn with_topic(dir: &Path, shards: usize, config: TopicConfig) -> (Engine, Client) {
     let engine = builder(dir, shards).open().expect("a fresh directory opens");
     let client = engine.client();
-    client.create_topic_blocking(0, 0, config).expect("the topic is new");
+    create_topic(&client, config);
     (engine, client)
+}
+
+/// Creates a topic, the next one of the only stream.
+pub(crate) fn create_topic(client: &Client, config: TopicConfig) {
+    let catalog = client.catalog();
+    if catalog.stream(0).is_none() {
+        catalog.create_stream("only").wait().expect("it is the first");
+    }
+    let name = catalog.topics(0).expect("it is there").len().to_string();
+    catalog.create_topic(0, &name, config).wait().expect("the topic is new");
 }
 
 /// An engine on what an earlier one has closed cleanly.

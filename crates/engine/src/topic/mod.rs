@@ -1,9 +1,20 @@
-//! What a topic is created with.
+//! What a topic is created with: its options by name, by value, and together.
+
+mod error;
+mod option;
+mod options;
+mod value;
 
 use std::fmt;
 use std::time::Duration;
 
+use corelog_format::Compression;
 use corelog_storage::{ConfigError, LogConfig};
+
+pub use error::OptionError;
+pub(crate) use option::NO_LIMIT;
+pub use option::{OptionDescription, OptionScope, describe_options};
+pub use options::TopicOptions;
 
 /// Stream ids are below this.
 pub(crate) const STREAMS_MAX: u32 = 1 << 20;
@@ -11,6 +22,8 @@ pub(crate) const STREAMS_MAX: u32 = 1 << 20;
 pub(crate) const TOPICS_MAX: u32 = 1 << 12;
 /// Partitions of one topic.
 pub(crate) const PARTITIONS_MAX: u32 = 1_000_000;
+/// What all partitions of a topic may allocate ahead together, bytes.
+pub(crate) const PREALLOCATED_BYTES_MAX: u64 = 64 << 30;
 /// Partitions created by one request.
 pub(crate) const PARTITIONS_PER_REQUEST_MAX: u32 = 1_000;
 
@@ -18,8 +31,18 @@ pub(crate) const PARTITIONS_PER_REQUEST_MAX: u32 = 1_000;
 /// catalog as given, so a later release's other defaults change nothing for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicConfig {
-    /// Partitions, 1..=1,000. Default 1.
+    /// Partitions when the topic is created, 0..=1,000; more can be added. Default 1.
     pub partitions: u32,
+    /// What producers say of their payloads. Stored and told; nothing is compressed by it. Default
+    /// none.
+    pub compression_algorithm: Compression,
+    /// Sealed segments whose last batch is older than this are deleted. At least 1 us, whole
+    /// microseconds. Default `None`: never.
+    pub message_expiry: Option<Duration>,
+    /// The oldest sealed segments of a partition are deleted while all its sealed ones have more
+    /// bytes than this divided by the partitions (and more than a segment with the largest
+    /// message). At least `segment_bytes`. Default `None`: no limit.
+    pub max_topic_size: Option<u64>,
     /// A segment that has reached this many bytes is sealed before the next batch. A multiple of
     /// 512 in 1 MiB..=1 GiB. Default 1 GiB.
     pub segment_bytes: u64,
@@ -55,6 +78,9 @@ impl TopicConfig {
     pub(crate) fn new(partitions: u32, log: &LogConfig) -> TopicConfig {
         TopicConfig {
             partitions,
+            compression_algorithm: Compression::None,
+            message_expiry: None,
+            max_topic_size: None,
             segment_bytes: log.segment_bytes,
             enforce_fsync: log.enforce_fsync,
             messages_required_to_save: log.messages_required_to_save,
@@ -80,100 +106,40 @@ impl TopicConfig {
     }
 }
 
-/// A topic that is asked for.
+/// A configuration that no topic can have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NewTopic {
-    pub(crate) stream: u32,
-    pub(crate) topic: u32,
-    pub(crate) config: TopicConfig,
+pub(crate) enum InvalidTopic {
+    /// An option of the specification.
+    Option(OptionError),
+    /// A setting of the logs beside it.
+    Config(ConfigError),
 }
 
-/// An id or an option outside of its limits. Nothing was created.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum InvalidTopic {
-    /// An id or a count.
-    Number {
-        /// Which one: "stream id", "topic id" or "partitions".
-        what: &'static str,
-        /// The value that was asked for.
-        value: u32,
-        /// The smallest allowed value.
-        min: u32,
-        /// The largest allowed value.
-        max: u32,
-    },
-    /// An option of the log.
-    Option(ConfigError),
-}
-
-impl NewTopic {
+impl TopicConfig {
     /// Refuses what is outside of its limits, before anything is touched.
     pub(crate) fn validate(&self) -> Result<(), InvalidTopic> {
-        let within = |what, value: u32, min, max| {
-            if (min..=max).contains(&value) {
-                Ok(())
-            } else {
-                Err(InvalidTopic::Number { what, value, min, max })
+        self.log().validate().map_err(InvalidTopic::Config)?;
+        if let Some(expiry) = self.message_expiry {
+            let us = expiry.as_micros();
+            let whole = Duration::from_micros(us as u64) == expiry;
+            if us == 0 || us >= u128::from(NO_LIMIT) || !whole {
+                let (key, found) = ("message_expiry", format!("{expiry:?}"));
+                let allowed = "whole microseconds from 1 to 18446744073709551614";
+                return Err(InvalidTopic::Option(OptionError::Value { key, found, allowed }));
             }
-        };
-        within("stream id", self.stream, 0, STREAMS_MAX - 1)?;
-        within("topic id", self.topic, 0, TOPICS_MAX - 1)?;
-        within("partitions", self.config.partitions, 1, PARTITIONS_PER_REQUEST_MAX)?;
-        self.config.log().validate().map_err(InvalidTopic::Option)
+        }
+        self.check_together().map_err(InvalidTopic::Option)
     }
 }
 
 impl fmt::Display for InvalidTopic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            InvalidTopic::Number { what, value, min, max } => {
-                write!(f, "{what} = {value} is not allowed: choose a value from {min} to {max}")
-            }
             InvalidTopic::Option(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for InvalidTopic {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            InvalidTopic::Number { .. } => None,
-            InvalidTopic::Option(error) => Some(error),
+            InvalidTopic::Config(error) => error.fmt(f),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limits_are_named_and_checked_at_both_ends() {
-        let ask = |stream, topic, partitions| {
-            let config = TopicConfig { partitions, ..TopicConfig::default() };
-            NewTopic { stream, topic, config }.validate()
-        };
-        ask(0, 0, 1).unwrap();
-        ask(1_048_575, 4_095, 1_000).unwrap();
-        for (asked, names) in [
-            (ask(1_048_576, 0, 1), ["stream id = 1048576", "from 0 to 1048575"]),
-            (ask(0, 4_096, 1), ["topic id = 4096", "from 0 to 4095"]),
-            (ask(0, 0, 0), ["partitions = 0", "from 1 to 1000"]),
-            (ask(0, 0, 1_001), ["partitions = 1001", "from 1 to 1000"]),
-            (ask(u32::MAX, u32::MAX, u32::MAX), ["stream id = 4294967295", "1048575"]),
-        ] {
-            let text = asked.unwrap_err().to_string();
-            assert!(names.iter().all(|name| text.contains(name)), "{text}");
-        }
-        let config = TopicConfig { segment_bytes: 1000, ..TopicConfig::default() };
-        let text = NewTopic { stream: 0, topic: 0, config }.validate().unwrap_err().to_string();
-        assert!(text.contains("segment_size = 1000"), "{text}");
-    }
-
-    #[test]
-    fn the_log_gets_what_the_topic_was_given() {
-        let config = TopicConfig { partitions: 7, enforce_fsync: true, ..TopicConfig::default() };
-        assert_eq!(TopicConfig::new(7, &config.log()), config);
-    }
-}
+mod tests;

@@ -1,0 +1,220 @@
+//! The catalog in memory: made from its rows, and changed by the rows of each change once they are
+//! durable. Everybody looks things up here; only the catalog's thread changes it.
+
+use std::sync::Arc;
+
+use corelog_format::Identifier;
+use corelog_shard::PartitionId;
+
+use super::Entry;
+use super::named::{HasName, Named};
+use super::record::{GroupRecord, PartitionRecord, StreamRecord, TopicRecord};
+use super::row::Row;
+
+/// Streams with all that is below them.
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    pub(super) streams: Named<Stream>,
+    /// The first incarnation that this catalog gave.
+    pub(super) first_incarnation: u64,
+    pub(super) next_incarnation: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) record: StreamRecord,
+    pub(super) topics: Named<Topic>,
+}
+
+#[derive(Debug)]
+pub(super) struct Topic {
+    pub(super) record: TopicRecord,
+    pub(super) partitions: Vec<PartitionRecord>,
+    pub(super) groups: Named<Group>,
+}
+
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) record: GroupRecord,
+}
+
+impl HasName for Stream {
+    fn name(&self) -> &Arc<str> {
+        &self.record.name
+    }
+}
+
+impl HasName for Topic {
+    fn name(&self) -> &Arc<str> {
+        &self.record.name
+    }
+}
+
+impl HasName for Group {
+    fn name(&self) -> &Arc<str> {
+        &self.record.name
+    }
+}
+
+impl Model {
+    /// The catalog of all its rows, in the order streams, topics, partitions, groups, each by id.
+    /// The error says what no sound catalog has.
+    pub(super) fn load(rows: impl IntoIterator<Item = Row>) -> Result<Model, String> {
+        let mut model = Model::default();
+        for row in rows {
+            model.apply(row)?;
+        }
+        for (stream_id, stream) in model.streams.iter() {
+            for (topic_id, topic) in stream.topics.iter() {
+                let (found, wanted) = (topic.partitions.len(), topic.record.partitions());
+                if found as u64 != u64::from(wanted) {
+                    return Err(format!(
+                        "stream {stream_id}, topic {topic_id} has {found} of {wanted} partitions"
+                    ));
+                }
+            }
+        }
+        Ok(model)
+    }
+
+    /// Takes one row in. The error says why it fits nowhere; rows of a plan always fit.
+    pub(super) fn apply(&mut self, row: Row) -> Result<(), String> {
+        match row {
+            Row::FirstIncarnation(first) => self.first_incarnation = first,
+            Row::NextIncarnation(next) => self.next_incarnation = next,
+            Row::Stream { id, record: None } => {
+                self.streams.remove(id).ok_or_else(|| format!("there is no stream {id}"))?;
+            }
+            Row::Stream { id, record: Some(record) } => self.put_stream(id, record)?,
+            Row::Topic { stream, id, record } => {
+                self.stream_mut(stream)?.put_topic(id, record).ok_or_else(|| {
+                    format!("stream {stream}, topic {id} has a name twice, or is not there")
+                })?;
+            }
+            Row::Partition { id, record } => self.put_partition(id, record)?,
+            Row::Group { stream, topic, id, record } => {
+                let groups = &mut self.topic_mut(stream, topic)?.groups;
+                let placed = match record {
+                    Some(record) => groups.insert(id, Group { record }),
+                    None => groups.remove(id).is_some(),
+                };
+                if !placed {
+                    return Err(format!(
+                        "stream {stream}, topic {topic}, group {id} has a name twice, or is not \
+                         there"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn put_stream(&mut self, id: u32, record: StreamRecord) -> Result<(), String> {
+        let placed = if self.streams.get(id).is_some() {
+            let name = Arc::clone(&record.name);
+            self.streams.change(id, &name, |stream| stream.record = record)
+        } else {
+            self.streams.insert(id, Stream { record, topics: Named::default() })
+        };
+        if placed { Ok(()) } else { Err(format!("stream {id} has the name of another one")) }
+    }
+
+    fn put_partition(
+        &mut self,
+        id: PartitionId,
+        record: Option<PartitionRecord>,
+    ) -> Result<(), String> {
+        let partitions = &mut self.topic_mut(id.stream, id.topic)?.partitions;
+        let (place, count) = (id.partition as usize, partitions.len());
+        match record {
+            Some(record) if place == count => partitions.push(record),
+            Some(record) if place < count => partitions[place] = record,
+            None if place + 1 == count => drop(partitions.pop()),
+            _ => return Err(format!("{id} is out of the order of its topic's partitions")),
+        }
+        Ok(())
+    }
+
+    fn stream_mut(&mut self, stream: u32) -> Result<&mut Stream, String> {
+        self.streams.get_mut(stream).ok_or_else(|| format!("there is no stream {stream}"))
+    }
+
+    fn topic_mut(&mut self, stream: u32, topic: u32) -> Result<&mut Topic, String> {
+        let found = self.stream_mut(stream)?.topics.get_mut(topic);
+        found.ok_or_else(|| format!("there is no topic {topic} in stream {stream}"))
+    }
+
+    pub(super) fn find_stream(&self, stream: Identifier<'_>) -> Option<(u32, &Stream)> {
+        let id = self.streams.find(stream)?;
+        self.streams.get(id).map(|stream| (id, stream))
+    }
+
+    /// All partitions with their topics' configurations, in the order of their ids.
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        for (stream, item) in self.streams.iter() {
+            for (topic, item) in item.topics.iter() {
+                entries.extend(item.entries(stream, topic, 0));
+            }
+        }
+        entries
+    }
+
+    /// The first incarnation that this catalog gave: what has an older one is not its own.
+    pub(crate) fn first_incarnation(&self) -> u64 {
+        self.first_incarnation
+    }
+
+    /// True where this catalog gave `incarnation` to a partition, whether it still has it or not.
+    pub(crate) fn gave(&self, incarnation: u64) -> bool {
+        (self.first_incarnation..self.next_incarnation).contains(&incarnation)
+    }
+
+    /// One partition with its topic's configuration.
+    pub(crate) fn entry(&self, id: PartitionId) -> Option<Entry> {
+        let topic = self.streams.get(id.stream)?.topics.get(id.topic)?;
+        let record = topic.partitions.get(id.partition as usize)?;
+        Some(topic.entry(id, record))
+    }
+}
+
+impl Stream {
+    fn put_topic(&mut self, id: u32, record: Option<TopicRecord>) -> Option<()> {
+        let placed = match record {
+            None => self.topics.remove(id).is_some(),
+            Some(record) if self.topics.get(id).is_some() => {
+                let name = Arc::clone(&record.name);
+                self.topics.change(id, &name, |topic| topic.record = record)
+            }
+            Some(record) => {
+                let topic = Topic { record, partitions: Vec::new(), groups: Named::default() };
+                self.topics.insert(id, topic)
+            }
+        };
+        placed.then_some(())
+    }
+
+    pub(super) fn find_topic(&self, topic: Identifier<'_>) -> Option<(u32, &Topic)> {
+        let id = self.topics.find(topic)?;
+        self.topics.get(id).map(|topic| (id, topic))
+    }
+}
+
+impl Topic {
+    /// The partitions from number `from` on.
+    pub(super) fn entries(
+        &self,
+        stream: u32,
+        topic: u32,
+        from: u32,
+    ) -> impl Iterator<Item = Entry> + '_ {
+        let numbered = (from..).zip(self.partitions.iter().skip(from as usize));
+        numbered.map(move |(partition, record)| {
+            self.entry(PartitionId::new(stream, topic, partition), record)
+        })
+    }
+
+    fn entry(&self, id: PartitionId, record: &PartitionRecord) -> Entry {
+        Entry { id, incarnation: record.incarnation, config: self.record.options.config().log() }
+    }
+}
