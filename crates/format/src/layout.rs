@@ -238,11 +238,16 @@ pub mod slot_header {
     /// Bytes before the record's own fields.
     pub const LEN: usize = 32;
     /// Which record this is.
-    pub const MAGIC: Field =
-        Field::new(0, 8, "magic", "bytes", "names the record: `CLOGMANI` or `CLOGCLCK`");
+    pub const MAGIC: Field = Field::new(
+        0,
+        8,
+        "magic",
+        "bytes",
+        "names the record: `CLOGMANI`, `CLOGCLCK` or `CLOGOFFS`",
+    );
     /// XXH3-64 over the rest of the slot.
     pub const CHECKSUM: Field =
-        Field::new(8, 8, "checksum", "u64", "XXH3-64 of bytes 16..4096 of the slot");
+        Field::new(8, 8, "checksum", "u64", "XXH3-64 of the slot from byte 16 on");
     /// Format version.
     pub const VERSION: Field = Field::new(16, 4, "version", "u32", "1");
     /// Zero.
@@ -330,6 +335,52 @@ pub mod clock_record {
         CEILING_US,
         RESERVED,
     ];
+    const _: () = super::tiles(&FIELDS, LEN);
+}
+
+/// One slot of a partition's offset table, after the slot header; its entries follow.
+pub mod offset_table {
+    use super::Field;
+
+    /// Bytes before the entries.
+    pub const LEN: usize = 48;
+    /// The partition's incarnation.
+    pub const INCARNATION: Field =
+        Field::new(32, 8, "incarnation", "u64", "the life of the partition that it belongs to");
+    /// How many entries follow.
+    pub const ENTRIES: Field =
+        Field::new(40, 4, "entries", "u32", "how many entries follow; then zeros up to the end");
+    /// The slot's own length.
+    pub const SLOT_BYTES: Field =
+        Field::new(44, 4, "slot_bytes", "u32", "bytes of each slot: 4,096 times a power of two");
+    /// The fixed part in order.
+    pub const FIELDS: [Field; 8] = [
+        super::slot_header::MAGIC,
+        super::slot_header::CHECKSUM,
+        super::slot_header::VERSION,
+        super::slot_header::RESERVED,
+        super::slot_header::SEQUENCE,
+        INCARNATION,
+        ENTRIES,
+        SLOT_BYTES,
+    ];
+    const _: () = super::tiles(&FIELDS, LEN);
+}
+
+/// One entry of an offset table.
+pub mod offset_entry {
+    use super::Field;
+
+    /// Bytes of an entry.
+    pub const LEN: usize = 16;
+    /// Consumer or group.
+    pub const KIND: Field = Field::new(0, 4, "kind", "u32", "1 consumer, 2 consumer group");
+    /// Whose.
+    pub const ID: Field = Field::new(4, 4, "id", "u32", "its id; entries ascend by kind and id");
+    /// The stored offset.
+    pub const OFFSET: Field = Field::new(8, 8, "offset", "u64", "the offset that was stored");
+    /// These fields in order.
+    pub const FIELDS: [Field; 3] = [KIND, ID, OFFSET];
     const _: () = super::tiles(&FIELDS, LEN);
 }
 

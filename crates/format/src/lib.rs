@@ -36,6 +36,7 @@ mod scan;
 mod clock_record;
 mod manifest;
 mod offset_record;
+mod offset_table;
 mod slots;
 
 pub use error::{FormatError, FormatErrorKind};
@@ -64,4 +65,5 @@ pub use scan::{Expect, Findings, Scan, Step, first_nonzero, scan};
 pub use clock_record::ClockRecord;
 pub use manifest::{Manifest, ManifestError, Mark};
 pub use offset_record::{OFFSET_RECORD_LEN, OffsetRecord};
+pub use offset_table::{OFFSET_ENTRIES_MAX, OffsetEntry, OffsetTable};
 pub use slots::{SLOT_LEN, Slot, SlotError};

@@ -5,13 +5,15 @@ use corelog_format::layout::{self, Field};
 const DOCUMENT: &str = include_str!("../../../docs/format.md");
 
 /// Every fixed record, by the name that its table carries in the document.
-const TABLES: [(&str, &[Field]); 6] = [
+const TABLES: [(&str, &[Field]); 8] = [
     ("batch_header", &layout::batch_header::FIELDS),
     ("frame_header", &layout::frame_header::FIELDS),
     ("index_entry", &layout::index_entry::FIELDS),
     ("offset_record", &layout::offset_record::FIELDS),
     ("manifest", &layout::manifest::FIELDS),
     ("clock_record", &layout::clock_record::FIELDS),
+    ("offset_table", &layout::offset_table::FIELDS),
+    ("offset_entry", &layout::offset_entry::FIELDS),
 ];
 
 fn rendered(fields: &[Field]) -> String {
