@@ -22,7 +22,7 @@ pub struct Poll {
 
 impl Poll {
     fn new(from: Start) -> Poll {
-        Poll { query: PollQuery { from, max_messages: u32::MAX, max_bytes: BYTES_DEFAULT } }
+        Poll { query: PollQuery::new(from, u32::MAX, BYTES_DEFAULT) }
     }
 
     /// From the message with this offset on. One that was deleted already is taken for the first

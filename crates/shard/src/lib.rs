@@ -40,7 +40,7 @@
 //!     let appended = client.append(partition, bytes, Ack::Durable).await.unwrap();
 //!     assert_eq!(appended.base_offset, 0);
 //!
-//!     let query = PollQuery { from: From::First, max_messages: 10, max_bytes: 1 << 20 };
+//!     let query = PollQuery::new(From::First, 10, 1 << 20);
 //!     let records = client.poll(partition, query).await.unwrap();
 //!     let first = records.batches().next().unwrap().unwrap();
 //!     assert_eq!(first.open().unwrap().frames().next().unwrap().payload(), b"hello");

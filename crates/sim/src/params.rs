@@ -103,6 +103,7 @@ impl Params {
                 read_bytes: one_of(rng, &[4 << 10, 64 << 10, 1 << 20]),
                 read_ahead_bytes: one_of(rng, &[0, 64 << 10, 16 << 20]),
                 held_bytes: one_of(rng, &[1, 64 << 10, 32 << 20]),
+                consumers: one_of(rng, &[1, 3, 10_000]),
                 loaded_indexes: one_of(rng, &[1, 2, 64]),
             },
             shard_limits: ShardLimits {

@@ -125,6 +125,9 @@ pub struct SharedLimits {
     /// Buffers that polls hold while they wait for more, bytes; beyond it a poll ends with what it
     /// has. Default 32 MiB.
     pub held_bytes: usize,
+    /// Consumers and groups that may have stored an offset in one partition, at most 1,048,573.
+    /// Default 10,000.
+    pub consumers: usize,
     /// Loaded indexes of sealed segments, all partitions together. Default 64.
     pub loaded_indexes: usize,
 }
@@ -140,6 +143,7 @@ impl Default for SharedLimits {
             read_bytes: 1 << 20,
             read_ahead_bytes: 16 << 20,
             held_bytes: 32 << 20,
+            consumers: 10_000,
             loaded_indexes: 64,
         }
     }

@@ -99,6 +99,8 @@ pub enum PollError {
     },
     /// The disk could not be read.
     Io(IoError),
+    /// What the consumer has stored could not be read when the partition was opened.
+    Offsets(Arc<IoError>),
     /// The partition is closed.
     Closed,
 }
@@ -118,6 +120,11 @@ impl fmt::Display for PollError {
             PollError::Io(error) => {
                 write!(f, "the disk could not say what is there; mend it and poll again: {error}")
             }
+            PollError::Offsets(error) => write!(
+                f,
+                "what the consumer has stored could not be read; mend the disk and open the \
+                 partition again: {error}"
+            ),
             PollError::Closed => f.write_str("the partition is closed; open it again to poll"),
         }
     }
@@ -128,6 +135,7 @@ impl std::error::Error for PollError {
         match self {
             PollError::Corrupt { why, .. } => Some(why),
             PollError::Io(error) => Some(error),
+            PollError::Offsets(error) => Some(error.as_ref()),
             PollError::Closed => None,
         }
     }

@@ -10,7 +10,8 @@
 //! | the segment is full: seal, begin the next | `roll`, `segments`, `index` |
 //! | the durable mark follows | `marks`, `marker` |
 //! | polled: planned, from memory or from the disk, verified, sliced | `read` |
-//! | its front is trimmed away | `sealed`, `trim` |
+//! | its front is trimmed away | `sealed`, `retention`, `trim` |
+//! | what consumers have stored | `consumers` |
 //! | after a fault: ended and recovered in place | `reopen` |
 //! | opened again after a crash | `recover` |
 //! | an index that is of no use is made again | `reindex` |
@@ -26,6 +27,7 @@ pub mod canary;
 #[cfg(not(feature = "canary"))]
 mod canary;
 mod config;
+mod consumers;
 mod error;
 mod index;
 mod marker;
@@ -37,6 +39,7 @@ mod read;
 mod recover;
 mod reindex;
 mod reopen;
+mod retention;
 mod roll;
 mod room;
 mod sealed;
@@ -53,11 +56,13 @@ mod writes;
 
 pub use batch::{Ack, AdmittedBatch, Answer, Appended};
 pub use config::{ConfigError, LogConfig, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SharedLimits};
+pub use consumers::{ConsumerKey, OffsetError};
 pub use error::{AppendError, CloseError, Fault, OpenError, PollError, ReopenError, TrimError};
 pub use marker::MANIFEST_FILE;
 pub use partition::{Partition, Place};
 pub use read::{From, Piece, PollQuery, Polled};
 pub use recover::{OpenDamage, OpenReport};
+pub use retention::Retention;
 pub use sealed::SealedSegment;
 pub use shared::Shared;
 pub use stats::PartitionStats;

@@ -12,6 +12,7 @@ use corelog_format::Mark;
 use corelog_io::{Disk, IoError, Platform};
 
 use crate::appender::Appender;
+use crate::consumers::Consumers;
 use crate::index::SparseIndex;
 use crate::marks::Marks;
 use crate::memory::Memory;
@@ -22,8 +23,8 @@ use crate::shared::Life;
 use crate::signal::{Promise, Signal};
 use crate::waiting::Pending;
 use crate::{
-    Ack, AdmittedBatch, Answer, AppendError, CloseError, Fault, LogConfig, OpenError, OpenReport,
-    PartitionStats, PollError, PollQuery, Polled, Shared, Watermarks,
+    Ack, AdmittedBatch, Answer, AppendError, CloseError, Fault, LogConfig, OpenDamage, OpenError,
+    OpenReport, PartitionStats, PollError, PollQuery, Polled, Shared, Watermarks,
 };
 
 /// Where a partition lives and which one it is.
@@ -67,6 +68,9 @@ pub(crate) struct Inner<P: Platform, A: Answer> {
     pub(crate) marks: Marks,
     pub(crate) hints: RefCell<Hints>,
     pub(crate) reindexed: Reindexed,
+    pub(crate) consumers: Consumers,
+    /// No poll waits any more: the partition is about to close.
+    pub(crate) waits_end: Cell<bool>,
     pub(crate) changed: Rc<Signal>,
     /// Where polls ended when `changed` was raised last.
     pub(crate) announced: Cell<u64>,
@@ -120,7 +124,14 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         config: LogConfig,
     ) -> Result<(Self, OpenReport), OpenError> {
         config.validate().map_err(OpenError::Config)?;
-        let (mut opened, report) = crate::recover::open(&shared, &place, &config).await?;
+        let (mut opened, mut report) = crate::recover::open(&shared, &place, &config).await?;
+        let disk = shared.platform().disk();
+        let (found, table, damaged) =
+            crate::consumers::load(disk, &place.dir, place.incarnation).await;
+        if damaged {
+            report.damage.push(OpenDamage::ConsumerOffsets);
+        }
+        let (consumers, must_store) = Consumers::new(found, table, opened.end.next_offset);
         opened.end.last_timestamp = opened.end.last_timestamp.max(shared.stamped_us());
         let config = Rc::new(config);
         let appender = Appender::new(
@@ -140,6 +151,8 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             marks: opened.marks,
             hints: RefCell::default(),
             reindexed: Reindexed::default(),
+            consumers,
+            waits_end: Cell::new(false),
             changed: Rc::default(),
             announced: Cell::new(opened.end.next_offset),
             answering: Cell::new(false),
@@ -154,7 +167,15 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         if let Some(error) = opened.fault {
             inner.poison(error);
         }
-        Ok((Partition { inner: Rc::new(inner) }, report))
+        let inner = Rc::new(inner);
+        // Before an append could give an offset that counts as consumed.
+        if must_store
+            && inner.appender.borrow().fault().is_none()
+            && let Err(error) = inner.store_offsets_now().await
+        {
+            inner.poison(error);
+        }
+        Ok((Partition { inner }, report))
     }
 
     /// Appends `batch` behind everything whose `append` was called before. Never waits: `answer`
@@ -202,6 +223,12 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         self.inner.changed.wait()
     }
 
+    /// Polls that wait for messages are answered with what is there, from now on.
+    pub fn end_waits(&self) {
+        self.inner.waits_end.set(true);
+        self.inner.changed.raise();
+    }
+
     /// The fault after which the partition takes no more appends.
     pub fn fault(&self) -> Option<Arc<Fault>> {
         self.inner.appender.borrow().fault().cloned()
@@ -218,6 +245,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             }
             *closing = Some(promise);
         }
+        self.end_waits();
         self.inner.appender.borrow_mut().push(Pending::Close);
         self.inner.pump();
         done.await.unwrap_or(Err(CloseError::Closed))

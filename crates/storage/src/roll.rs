@@ -123,6 +123,7 @@ pub(crate) async fn create<D: Disk>(
 pub(crate) async fn close<P: Platform, A: Answer>(
     inner: &Rc<Inner<P, A>>,
 ) -> Result<(), CloseError> {
+    let offsets = inner.close_offsets().await;
     let fault = inner.appender.borrow().fault().cloned();
     let result = match fault {
         Some(fault) => {
@@ -130,7 +131,7 @@ pub(crate) async fn close<P: Platform, A: Answer>(
             crate::marks::close(inner, None).await?;
             Err(CloseError::Poisoned(fault))
         }
-        None => close_in_order(inner).await,
+        None => close_in_order(inner).await.and(offsets.map_err(CloseError::from)),
     };
     let file = inner.file.borrow_mut().take();
     // Polls read through handles of their own: this one is the last, and its lock goes with it.

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -86,6 +86,16 @@ impl Drop for Wait {
     }
 }
 
+/// Ends when one of the two has ended; the other one is dropped.
+pub(crate) async fn first_of(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    poll_fn(|cx| match one.as_mut().poll(cx) {
+        Poll::Pending => other.as_mut().poll(cx),
+        done => done,
+    })
+    .await;
+}
+
 /// An answer that is given once and awaited once.
 pub(crate) struct Promise<T> {
     slot: Rc<RefCell<Slot<T>>>,
@@ -143,7 +153,6 @@ impl<T> Drop for Promise<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::pin::pin;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;

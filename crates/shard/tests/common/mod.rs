@@ -35,7 +35,7 @@ pub(crate) fn numbers(records: &Records) -> Vec<u64> {
 
 /// Everything from `offset` on, as far as one poll goes.
 pub(crate) fn from(offset: u64) -> PollQuery {
-    PollQuery { from: From::Offset(offset), max_messages: u32::MAX, max_bytes: usize::MAX }
+    PollQuery::new(From::Offset(offset), u32::MAX, usize::MAX)
 }
 
 /// Partition `partition` of the one topic of most tests.

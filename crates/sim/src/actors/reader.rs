@@ -32,7 +32,7 @@ pub(super) async fn consume(world: Rc<World>, partition: usize, mut rng: Rng) {
         };
         let max_messages = [0, 1, 3, 1_000, u32::MAX][rng.index(5)];
         let max_bytes = [0, 1_000, 100_000, 8 << 20][rng.index(4)];
-        let query = PollQuery { from, max_messages, max_bytes };
+        let query = PollQuery::new(from, max_messages, max_bytes);
         if let Some(after) = poll(&world, partition, &door, query).await {
             next = after;
         }
@@ -45,7 +45,7 @@ async fn poll(world: &World, partition: usize, door: &Door, query: PollQuery) ->
     let faults = || world.allowed.borrow().has_errors();
     let before = door.bounds(door.watermarks().await?, fsync, faults());
     let read = world.sim.disk().count(IoOp::Read);
-    let PollQuery { from, max_messages, max_bytes } = query;
+    let PollQuery { from, max_messages, max_bytes, .. } = query;
     let asked = Asked { from, max_messages, max_bytes, before };
     let answer = door.poll(query).await;
     if world.sim.disk().count(IoOp::Read) > read {
@@ -130,7 +130,7 @@ pub(crate) async fn read_all(world: &World, partition: usize, rng: &mut Rng) {
     while next < end && !world.has_failed() {
         let max_bytes = [1, 10_000, 300_000, 8 << 20][rng.index(4)];
         let max_messages = [u32::MAX, u32::MAX, 7][rng.index(3)];
-        let query = PollQuery { from: From::Offset(next), max_messages, max_bytes };
+        let query = PollQuery::new(From::Offset(next), max_messages, max_bytes);
         let corrupt = world.probes().count(Probe::CorruptRead);
         let after = poll(world, partition, &door, query).await;
         if world.probes().count(Probe::CorruptRead) > corrupt {

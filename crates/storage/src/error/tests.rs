@@ -43,7 +43,10 @@ fn append_errors() -> Vec<(AppendError, &'static [&'static str])> {
 
 fn poll_errors() -> Vec<(PollError, &'static [&'static str])> {
     let _known = |error: &PollError| match error {
-        PollError::Corrupt { .. } | PollError::Io(_) | PollError::Closed => {}
+        PollError::Corrupt { .. }
+        | PollError::Io(_)
+        | PollError::Offsets(_)
+        | PollError::Closed => {}
     };
     let corrupt = |resume_offset| {
         let kind = FormatErrorKind::Checksum { expected: 1, found: 2 };
@@ -55,6 +58,7 @@ fn poll_errors() -> Vec<(PollError, &'static [&'static str])> {
         (corrupt(Some(77)), place),
         (corrupt(None), place),
         (PollError::Io(io_error()), IO),
+        (PollError::Offsets(Arc::new(io_error())), IO),
         (PollError::Closed, NOWHERE),
     ]
 }

@@ -15,11 +15,13 @@ mod window;
 mod windows;
 
 use std::ops::Range;
+use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use corelog_format::BATCH_HEADER_LEN;
-use corelog_io::{Platform, SharedBytes};
+use corelog_io::{Clock, Platform, SharedBytes};
 
 pub(crate) use hints::Hints;
 #[cfg(test)]
@@ -29,7 +31,8 @@ pub(crate) use window::Window;
 pub(crate) use windows::Windows;
 
 use crate::partition::{BytesOf, Inner};
-use crate::{Answer, PollError};
+use crate::signal::first_of;
+use crate::{Answer, ConsumerKey, PollError};
 use plan::{Begin, Source};
 use select::Selection;
 
@@ -44,6 +47,9 @@ pub enum From {
     First,
     /// This many messages before the end.
     Last(u32),
+    /// The message behind the one whose offset this consumer has stored; the first retained one
+    /// where it has stored nothing.
+    Next(ConsumerKey),
 }
 
 /// What one poll asks for.
@@ -55,6 +61,18 @@ pub struct PollQuery {
     pub max_messages: u32,
     /// Most bytes to serve, though at least one batch is served, however long it is.
     pub max_bytes: usize,
+    /// Stores the offset of the last message that is served for this consumer, unless it has stored
+    /// a higher one. Nobody waits for that: it is durable within a second.
+    pub commit: Option<ConsumerKey>,
+    /// How long to wait where nothing is there to be served.
+    pub max_wait: Duration,
+}
+
+impl PollQuery {
+    /// A poll that commits nothing and does not wait.
+    pub fn new(from: From, max_messages: u32, max_bytes: usize) -> Self {
+        PollQuery { from, max_messages, max_bytes, commit: None, max_wait: Duration::ZERO }
+    }
 }
 
 /// What one poll got: whole batches in offset order, in pieces.
@@ -102,6 +120,49 @@ pub(crate) async fn poll<P: Platform, A: Answer>(
     inner: &Rc<Inner<P, A>>,
     query: PollQuery,
 ) -> Result<Polled<BytesOf<P>>, PollError> {
+    let polled = if query.max_wait.is_zero() || query.max_messages == 0 {
+        poll_once(inner, query).await?
+    } else {
+        Box::pin(poll_waiting(inner, query)).await?
+    };
+    if let (Some(who), true) = (query.commit, polled.messages > 0) {
+        inner.commit_offset(who, polled.next_offset - 1);
+    }
+    Ok(polled)
+}
+
+/// The poll, again whenever more may be there, until it gets something or its time is over.
+async fn poll_waiting<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    query: PollQuery,
+) -> Result<Polled<BytesOf<P>>, PollError> {
+    let mut over = pin!(inner.shared.platform().clock().sleep(query.max_wait));
+    let mut is_over = false;
+    loop {
+        let changed = inner.changed.wait();
+        let polled = poll_once(inner, query).await?;
+        // One that waits must not hold up a close.
+        if polled.messages > 0 || is_over || inner.waits_end.get() {
+            return Ok(polled);
+        }
+        first_of(changed, async {
+            over.as_mut().await;
+            is_over = true;
+        })
+        .await;
+    }
+}
+
+async fn poll_once<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    mut query: PollQuery,
+) -> Result<Polled<BytesOf<P>>, PollError> {
+    if let From::Next(who) = query.from {
+        query.from = match inner.consumers.get(who).map_err(PollError::Offsets)? {
+            Some(stored) => From::Offset(stored.saturating_add(1)),
+            None => From::First,
+        };
+    }
     loop {
         let (start, end) = range(inner)?;
         match from_start(inner, query, start, end).await {

@@ -34,6 +34,7 @@ pub(crate) fn begin(from: From, start: u64, end: u64) -> Begin {
         From::First => Begin::At(start),
         From::Last(count) => Begin::At(end.saturating_sub(u64::from(count)).max(start)),
         From::Timestamp(time) => Begin::Time(time),
+        From::Next(_) => unreachable!("what a consumer has stored was looked up before"),
     }
 }
 

@@ -33,6 +33,8 @@ pub enum OpenDamage {
     },
     /// Neither slot of the manifest can be used; the log was read without its mark.
     Manifest,
+    /// What consumers have stored cannot be read: neither slot is sound. They begin again.
+    ConsumerOffsets,
 }
 
 /// What opening found and did.

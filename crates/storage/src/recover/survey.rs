@@ -7,6 +7,7 @@ use corelog_format::{FileKind, Mark, parse_file_name};
 use corelog_io::{Disk, File, Open};
 
 use super::table::Place as Against;
+use crate::consumers::{CONSUMERS_FILE, CONSUMERS_TEMPORARY, REFERENCE_DIR};
 use crate::marker::{Found, LoadError, MANIFEST_FILE, Marker};
 use crate::segments::{index_path, log_path};
 use crate::{OpenError, Place};
@@ -43,6 +44,8 @@ impl Survey {
                 (Some((first_offset, FileKind::Index)), false) => indexes.push(first_offset),
                 _ if name == MANIFEST_FILE && !is_dir => {}
                 _ if name == QUARANTINE_DIR && is_dir => {}
+                _ if (name == CONSUMERS_FILE || name == CONSUMERS_TEMPORARY) && !is_dir => {}
+                _ if name == REFERENCE_DIR && is_dir => {}
                 _ => survey.ignored.push(name),
             }
         }

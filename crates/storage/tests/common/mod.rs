@@ -115,7 +115,7 @@ pub async fn append_wait(log: &Log, bytes: &Bytes, ack: Ack) -> Appended {
 }
 
 pub fn query(from: From, max_messages: u32, max_bytes: usize) -> PollQuery {
-    PollQuery { from, max_messages, max_bytes }
+    PollQuery::new(from, max_messages, max_bytes)
 }
 
 /// A poll's bytes in one piece, with messages and next offset.

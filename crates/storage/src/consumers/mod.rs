@@ -1,0 +1,371 @@
+//! What consumers and consumer groups have stored: one offset each, of the last message they are
+//! done with.
+//!
+//! Offsets live in memory and follow to their file in groups, at once where somebody waits and
+//! within a second otherwise: one task stores, what comes meanwhile goes with the next time. Every
+//! store is durable when it has returned.
+//!
+//! An offset is never above the log's end. At an opening one that is, since a crash took what it
+//! was stored for, is put down to the last message, durably, before anything is appended:
+//! otherwise new messages would get offsets that count as consumed.
+
+mod error;
+mod file;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use corelog_format::{ConsumerKind, OffsetEntry};
+use corelog_io::{Clock, IoError, Platform};
+
+use crate::partition::{Inner, Partition};
+use crate::signal::{Promise, Signal, first_of};
+use crate::{Ack, Answer};
+
+pub use error::OffsetError;
+pub(crate) use file::{CONSUMERS_FILE, CONSUMERS_TEMPORARY, REFERENCE_DIR};
+pub(crate) use file::{Found, Table, load};
+
+/// A stored offset that nobody waits for is durable within this time.
+const STORE_WITHIN: Duration = Duration::from_secs(1);
+
+/// A consumer, or a consumer group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ConsumerKey {
+    /// Which of the two; their ids have nothing to do with each other.
+    pub kind: ConsumerKind,
+    /// A consumer's number, or the XXH32 (seed 0) of its name; a group's id.
+    pub id: u32,
+}
+
+impl ConsumerKey {
+    fn sort(self) -> (u8, u32) {
+        (self.kind.code(), self.id)
+    }
+}
+
+/// The stored offsets of one partition.
+pub(crate) struct Consumers {
+    state: RefCell<State>,
+    /// Raised when somebody waits for the next store.
+    hurry: Rc<Signal>,
+    /// Raised when no task stores any more.
+    idle: Rc<Signal>,
+}
+
+struct State {
+    offsets: BTreeMap<(u8, u32), (ConsumerKind, u64)>,
+    /// The file; `None` while a task has it.
+    table: Option<Table>,
+    /// Why stored offsets cannot be used: nobody knows them.
+    unusable: Option<Arc<IoError>>,
+    /// Number of the last change, and of the last one that is durable.
+    changed: u64,
+    stored: u64,
+    waiting: Vec<(u64, Promise<Result<(), OffsetError>>)>,
+    /// A task stores, or waits for its time.
+    storing: bool,
+    ended: bool,
+}
+
+impl Consumers {
+    /// What was found at the opening of a log whose messages end at `end`, and whether it has to be
+    /// stored before the log is used.
+    pub(crate) fn new(found: Found, table: Table, end: u64) -> (Self, bool) {
+        let (entries, unusable, mut must) = match found {
+            Found::Nothing => (Vec::new(), None, false),
+            Found::Stored(entries) => (entries, None, false),
+            Found::Adopted(entries) => (entries, None, true),
+            Found::Unusable(error) => (Vec::new(), Some(Arc::new(error)), false),
+        };
+        let mut offsets = BTreeMap::new();
+        for OffsetEntry { kind, id, offset } in entries {
+            match end.checked_sub(1) {
+                Some(last) => drop(offsets.insert((kind.code(), id), (kind, offset.min(last)))),
+                None => {}
+            }
+            must |= offset >= end;
+        }
+        let state = State {
+            offsets,
+            table: Some(table),
+            unusable,
+            changed: u64::from(must),
+            stored: 0,
+            waiting: Vec::new(),
+            storing: false,
+            ended: false,
+        };
+        let state = RefCell::new(state);
+        (Consumers { state, hurry: Rc::default(), idle: Rc::default() }, must)
+    }
+
+    /// The lowest stored offset: what lies above it must not be deleted. 0 where nobody knows.
+    pub(crate) fn lowest(&self) -> Option<u64> {
+        let state = self.state.borrow();
+        match state.unusable {
+            Some(_) => Some(0),
+            None => state.offsets.values().map(|(_, offset)| *offset).min(),
+        }
+    }
+
+    pub(crate) fn get(&self, who: ConsumerKey) -> Result<Option<u64>, Arc<IoError>> {
+        let state = self.state.borrow();
+        match &state.unusable {
+            Some(error) => Err(Arc::clone(error)),
+            None => Ok(state.offsets.get(&who.sort()).map(|(_, offset)| *offset)),
+        }
+    }
+}
+
+impl State {
+    fn check(&self) -> Result<(), OffsetError> {
+        if self.ended {
+            return Err(OffsetError::Closed);
+        }
+        match &self.unusable {
+            Some(error) => Err(OffsetError::Unreadable(Arc::clone(error))),
+            None => Ok(()),
+        }
+    }
+
+    fn entries(&self) -> Vec<OffsetEntry> {
+        let entry = |(key, (kind, offset)): (&(u8, u32), &(ConsumerKind, u64))| OffsetEntry {
+            kind: *kind,
+            id: key.1,
+            offset: *offset,
+        };
+        self.offsets.iter().map(entry).collect()
+    }
+}
+
+impl<P: Platform, A: Answer> Partition<P, A> {
+    /// What `who` has stored; `None` where it has stored nothing.
+    pub fn consumer_offset(&self, who: ConsumerKey) -> Result<Option<u64>, OffsetError> {
+        let state = self.inner.consumers.state.borrow();
+        state.check()?;
+        Ok(state.offsets.get(&who.sort()).map(|(_, offset)| *offset))
+    }
+
+    /// Stores `offset`, that of the last message `who` is done with; it may go back. In force when
+    /// this returns. Ends at once with [`Ack::Appended`]: it is durable within a second then; with
+    /// the others when it is durable. Dropping the future does not take it back.
+    ///
+    /// # Errors
+    /// An offset at or above the end of what polls see, and one more consumer than the shard allows,
+    /// change nothing. After [`OffsetError::Io`] the offset is in force and not durable; it is tried
+    /// again.
+    pub fn store_offset(
+        &self,
+        who: ConsumerKey,
+        offset: u64,
+        ack: Ack,
+    ) -> impl Future<Output = Result<(), OffsetError>> + use<P, A> {
+        let changed = self.inner.put_offset(who, offset);
+        self.inner.answer_offset(changed, ack)
+    }
+
+    /// Forgets what `who` has stored. As [`Partition::store_offset`].
+    ///
+    /// # Errors
+    /// As there; [`OffsetError::NothingStored`] where there was nothing.
+    pub fn delete_offset(
+        &self,
+        who: ConsumerKey,
+        ack: Ack,
+    ) -> impl Future<Output = Result<(), OffsetError>> + use<P, A> {
+        let changed = {
+            let mut state = self.inner.consumers.state.borrow_mut();
+            state.check().and_then(|()| match state.offsets.remove(&who.sort()) {
+                Some(_) => {
+                    state.changed += 1;
+                    Ok(state.changed)
+                }
+                None => Err(OffsetError::NothingStored),
+            })
+        };
+        self.inner.answer_offset(changed, ack)
+    }
+}
+
+impl<P: Platform, A: Answer> Inner<P, A> {
+    /// As a poll with auto-commit does: never goes back, and nobody waits.
+    pub(crate) fn commit_offset(self: &Rc<Self>, who: ConsumerKey, offset: u64) {
+        let before = self.consumers.get(who);
+        if before.is_ok_and(|before| before.is_none_or(|before| before < offset)) {
+            // Too many consumers, or a log that closes: the next poll begins there again.
+            let changed = self.put_offset(who, offset);
+            drop(self.answer_offset(changed, Ack::Appended));
+        }
+    }
+
+    /// The number of the change.
+    fn put_offset(&self, who: ConsumerKey, offset: u64) -> Result<u64, OffsetError> {
+        let end = self.readable_end();
+        let max = self.shared.limits().consumers;
+        let mut state = self.consumers.state.borrow_mut();
+        state.check()?;
+        if offset >= end {
+            return Err(OffsetError::OutOfRange { offset, last: end.checked_sub(1) });
+        }
+        let (key, count) = (who.sort(), state.offsets.len());
+        if count >= max && !state.offsets.contains_key(&key) {
+            return Err(OffsetError::TooMany { max });
+        }
+        state.offsets.insert(key, (who.kind, offset));
+        state.changed += 1;
+        Ok(state.changed)
+    }
+
+    /// The answer to a change, when `ack` is reached.
+    fn answer_offset(
+        self: &Rc<Self>,
+        changed: Result<u64, OffsetError>,
+        ack: Ack,
+    ) -> impl Future<Output = Result<(), OffsetError>> + use<P, A> {
+        let waits = match changed {
+            Err(error) => Err(error),
+            Ok(_) if ack == Ack::Appended && !self.config.enforce_fsync => {
+                self.store_offsets_soon();
+                Ok(None)
+            }
+            Ok(change) => {
+                let (promise, done) = Promise::new();
+                self.consumers.state.borrow_mut().waiting.push((change, promise));
+                self.store_offsets_soon();
+                self.consumers.hurry.raise();
+                Ok(Some(done))
+            }
+        };
+        async move {
+            match waits? {
+                None => Ok(()),
+                Some(done) => done.await.unwrap_or(Err(OffsetError::Closed)),
+            }
+        }
+    }
+
+    /// Sees that a task stores what has changed.
+    fn store_offsets_soon(self: &Rc<Self>) {
+        {
+            let mut state = self.consumers.state.borrow_mut();
+            if state.storing || state.changed == state.stored || state.ended {
+                return;
+            }
+            state.storing = true;
+        }
+        let storing = Storing { inner: Rc::clone(self), table: None };
+        self.spawn(async move {
+            let mut storing = storing;
+            let inner = Rc::clone(&storing.inner);
+            loop {
+                let hurry = inner.consumers.hurry.wait();
+                if inner.consumers.state.borrow().waiting.is_empty() {
+                    let sleep = inner.shared.platform().clock().sleep(STORE_WITHIN);
+                    first_of(sleep, hurry).await;
+                }
+                // After a failure it is tried again in its time.
+                let _ = storing.store().await;
+                let state = inner.consumers.state.borrow();
+                if state.ended || state.changed == state.stored {
+                    break;
+                }
+            }
+        });
+    }
+
+    /// Stores what an opening has found to need it.
+    pub(crate) async fn store_offsets_now(self: &Rc<Self>) -> Result<(), IoError> {
+        self.consumers.state.borrow_mut().storing = true;
+        let mut storing = Storing { inner: Rc::clone(self), table: None };
+        storing.store().await
+    }
+
+    /// The partition closes: takes no more changes, and stores what is not stored.
+    pub(crate) async fn close_offsets(self: &Rc<Self>) -> Result<(), IoError> {
+        self.consumers.state.borrow_mut().ended = true;
+        loop {
+            let idle = self.consumers.idle.wait();
+            if !self.consumers.state.borrow().storing {
+                break;
+            }
+            self.consumers.hurry.raise();
+            idle.await;
+        }
+        let is_stored = {
+            let state = self.consumers.state.borrow();
+            state.changed == state.stored || state.unusable.is_some()
+        };
+        if is_stored { Ok(()) } else { self.store_offsets_now().await }
+    }
+}
+
+/// The one who stores. Dropped, by a panic too, it lets the next one, and whoever waits for it is
+/// not left waiting.
+struct Storing<P: Platform, A: Answer> {
+    inner: Rc<Inner<P, A>>,
+    table: Option<Table>,
+}
+
+impl<P: Platform, A: Answer> Storing<P, A> {
+    /// Stores all offsets as they are now, durably, and answers who waited for it.
+    async fn store(&mut self) -> Result<(), IoError> {
+        let (change, entries) = {
+            let mut state = self.inner.consumers.state.borrow_mut();
+            self.table = state.table.take().or(self.table.take());
+            (state.changed, state.entries())
+        };
+        let table = self.table.as_mut().expect("one task stores at a time");
+        let result = table.store(&self.inner.shared, entries).await;
+        let answered: Vec<_> = {
+            let mut state = self.inner.consumers.state.borrow_mut();
+            if result.is_ok() {
+                state.stored = change;
+            }
+            state.waiting.extract_if(.., |(waits_for, _)| *waits_for <= change).collect()
+        };
+        for (_, promise) in answered {
+            promise.give(match &result {
+                Ok(()) => Ok(()),
+                Err(error) => Err(OffsetError::Io(again(error))),
+            });
+        }
+        result
+    }
+}
+
+impl<P: Platform, A: Answer> Drop for Storing<P, A> {
+    fn drop(&mut self) {
+        let consumers = &self.inner.consumers;
+        let waiting = {
+            let mut state = consumers.state.borrow_mut();
+            state.storing = false;
+            state.table = self.table.take().or(state.table.take());
+            // Somebody came while this one ended by a panic: better no answer than none ever.
+            if state.changed == state.stored {
+                Vec::new()
+            } else {
+                std::mem::take(&mut state.waiting)
+            }
+        };
+        drop(waiting);
+        consumers.idle.raise();
+    }
+}
+
+/// The same error for one more who waits.
+fn again(error: &IoError) -> IoError {
+    let source = match error.source.raw_os_error() {
+        Some(code) => std::io::Error::from_raw_os_error(code),
+        None => error.source.kind().into(),
+    };
+    let same = IoError::new(error.op, &error.path, source);
+    match error.at {
+        Some(position) => same.at(position),
+        None => same,
+    }
+}
