@@ -36,12 +36,22 @@ impl fmt::Display for OffsetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OffsetError::OutOfRange { offset, last: Some(last) } => {
-                write!(f, "offset {offset} is not there to be stored: the last message has {last}")
+                write!(
+                    f,
+                    "offset {offset} is not there to be stored, the last message has {last}: choose \
+                     one up to that"
+                )
             }
             OffsetError::OutOfRange { offset, last: None } => {
-                write!(f, "offset {offset} is not there to be stored: there is no message yet")
+                write!(
+                    f,
+                    "offset {offset} is not there to be stored, there is no message yet: append \
+                     to the log first"
+                )
             }
-            OffsetError::NothingStored => f.write_str("this consumer has stored no offset"),
+            OffsetError::NothingStored => {
+                f.write_str("this consumer has stored no offset; do nothing")
+            }
             OffsetError::TooMany { max } => {
                 write!(f, "{max} consumers have stored an offset here; delete some of them first")
             }
@@ -51,9 +61,14 @@ impl fmt::Display for OffsetError {
                  {error}"
             ),
             OffsetError::Io(error) => {
-                write!(f, "the offset counts, but is not durable yet; it is tried again: {error}")
+                write!(
+                    f,
+                    "the offset counts, but is not durable yet; it is tried again, or retry now: {error}"
+                )
             }
-            OffsetError::Closed => f.write_str("the partition is closed"),
+            OffsetError::Closed => {
+                f.write_str("the partition is closed; open it again to store offsets")
+            }
         }
     }
 }

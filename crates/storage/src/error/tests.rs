@@ -6,6 +6,7 @@ use corelog_format::FormatErrorKind;
 use corelog_io::IoOp;
 
 use super::*;
+use crate::OffsetError;
 
 const PATH: &str = "/data/streams/1/topics/2/partitions/3/00000000000000000042.log";
 
@@ -60,6 +61,26 @@ fn poll_errors() -> Vec<(PollError, &'static [&'static str])> {
         (PollError::Io(io_error()), IO),
         (PollError::Offsets(Arc::new(io_error())), IO),
         (PollError::Closed, NOWHERE),
+    ]
+}
+
+fn offset_errors() -> Vec<(OffsetError, &'static [&'static str])> {
+    let _known = |error: &OffsetError| match error {
+        OffsetError::OutOfRange { .. }
+        | OffsetError::NothingStored
+        | OffsetError::TooMany { .. }
+        | OffsetError::Unreadable(_)
+        | OffsetError::Io(_)
+        | OffsetError::Closed => {}
+    };
+    vec![
+        (OffsetError::OutOfRange { offset: 9, last: Some(8) }, &["offset 9", "has 8"]),
+        (OffsetError::OutOfRange { offset: 9, last: None }, &["offset 9", "no message"]),
+        (OffsetError::NothingStored, NOWHERE),
+        (OffsetError::TooMany { max: 7 }, &["7 consumers"]),
+        (OffsetError::Unreadable(Arc::new(io_error())), IO),
+        (OffsetError::Io(io_error()), IO),
+        (OffsetError::Closed, NOWHERE),
     ]
 }
 
@@ -128,6 +149,8 @@ const ACTIONS: &[&str] = &[
     "reopen",
     "open it",
     "open again",
+    "mend the disk and open",
+    "delete some",
     "append to",
     "poll",
     "close it",
@@ -163,6 +186,7 @@ fn check<E: std::error::Error>(errors: Vec<(E, &[&str])>) {
 fn each_message_says_what_where_and_what_to_do() {
     check(append_errors());
     check(poll_errors());
+    check(offset_errors());
     check(open_errors());
     check(close_errors());
     check(trim_errors());
