@@ -10,10 +10,13 @@
 //! | [`ledger`] | what was offered and what was answered, one line a write, from a process that may die |
 //! | [`history`] | the judge's knowledge and rules: pure, no engine in it |
 //! | [`judge`] | opens a data directory, reads everything and holds it against a history |
+//!
+//! The rigs: [`kill`].
 #![forbid(unsafe_code)]
 
 pub mod content;
 pub mod history;
 pub mod judge;
+pub mod kill;
 pub mod ledger;
 pub mod random;

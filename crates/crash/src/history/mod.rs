@@ -74,6 +74,11 @@ impl History {
         History { content, replay: replay.into(), round: 0, logs: BTreeMap::new() }
     }
 
+    /// From now on this command runs the same again.
+    pub fn set_replay(&mut self, replay: impl Into<String>) {
+        self.replay = replay.into();
+    }
+
     /// A partition that may hold something from now on.
     pub fn add_partition(&mut self, id: PartitionId, enforce_fsync: bool) {
         self.logs.entry(id).or_insert_with(|| Log::new(id, self.content, enforce_fsync));
