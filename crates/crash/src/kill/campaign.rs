@@ -17,13 +17,11 @@ use crate::ledger::{Event, Ledger};
 
 use super::life::Life;
 use super::partitions;
-use super::plan::{Moment, Plan};
+use super::plan::{LIVES_MAX, Moment, Plan, Planned};
 use super::watch;
 
 /// Rounds on one directory; then the next begins empty, with the next seed.
 const ROUNDS_PER_DIRECTORY: u64 = 8;
-/// Lives of a round at most, which number them.
-const LIVES_PER_ROUND: u64 = 4;
 
 /// What is to be run.
 #[derive(Debug, Clone)]
@@ -189,10 +187,8 @@ impl Generation<'_> {
         let plan = Plan::draw(self.seed, round);
         self.history.set_replay(self.campaign.replay(self.seed, round));
         self.campaign.say(&format!("# round {round}: {plan:?}\n"))?;
-        let first = round * LIVES_PER_ROUND;
-        self.live(first, plan.moment, false, summary)?;
-        for (nth, after) in (1..).zip(&plan.recoveries) {
-            self.live(first + nth, Moment::Opening(*after), true, summary)?;
+        for (number, life) in (round * LIVES_MAX as u64..).zip(&plan.lives) {
+            self.live(number, *life, summary)?;
         }
         self.history.crashed(Crash::Kill);
         if self.campaign.copies {
@@ -230,11 +226,11 @@ impl Generation<'_> {
     fn live(
         &mut self,
         number: u64,
-        moment: Moment,
-        only_open: bool,
+        planned: Planned,
         summary: &mut Summary,
     ) -> Result<(), Failure> {
         let Campaign { exe, partitions, shards, producers, .. } = self.campaign;
+        let Planned { moment, only_opens } = planned;
         let life = Life {
             data: self.campaign.data(),
             seed: self.seed,
@@ -243,12 +239,12 @@ impl Generation<'_> {
             shards: *shards,
             producers: *producers,
             close_after: moment.close_after(),
-            only_open,
+            only_open: only_opens,
         };
         let lived = watch::run(exe, &life, moment);
         let lived = lived.map_err(|error| Failure::Io(exe.clone(), error))?;
         self.campaign.say(&lived.text)?;
-        summary.note(moment, only_open, lived.had_opened, &lived.ledger);
+        summary.note(planned, lived.had_opened, &lived.ledger);
         self.history.record(&lived.ledger)?;
         match lived.wrong {
             None => Ok(()),
@@ -272,12 +268,12 @@ impl Generation<'_> {
 }
 
 impl Summary {
-    fn note(&mut self, moment: Moment, only_open: bool, had_opened: bool, ledger: &Ledger) {
-        let name = match (moment, only_open, had_opened) {
+    fn note(&mut self, life: Planned, had_opened: bool, ledger: &Ledger) {
+        let name = match (life.moment, life.only_opens, had_opened) {
             (Moment::Opening(_), true, false) => "while recovering",
             (Moment::Opening(_), true, true) => "after recovery",
             (Moment::Opening(_), false, true) => "just opened",
-            _ => moment.name(),
+            _ => life.moment.name(),
         };
         *self.moments.entry(name).or_default() += 1;
         for entry in &ledger.entries {

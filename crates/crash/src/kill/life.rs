@@ -96,8 +96,14 @@ impl Life {
                 Err(error) => return Event::Broken(format!("topic {topic}: {error}")).print(),
             }
         }
+        let ids: Vec<_> = partitions(self.partitions).into_iter().map(|(id, _)| id).collect();
+        for &partition in &ids {
+            match engine.client().watermarks_blocking(partition) {
+                Ok(marks) => Event::Recovered { partition, end: marks.appended() }.print(),
+                Err(error) => return Event::Broken(format!("{partition}: {error}")).print(),
+            }
+        }
         Event::Opened.print();
-        let ids = partitions(self.partitions).into_iter().map(|(id, _)| id).collect();
         let stage = Arc::new(Stage {
             content: Content::new(self.seed),
             life: self.life,
