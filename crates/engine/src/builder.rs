@@ -41,8 +41,9 @@ pub struct EngineBuilder {
 pub struct OpenSummary {
     /// Partitions that are served.
     pub partitions: usize,
-    /// Every partition that was not found as a clean close leaves it, had to be created since
-    /// nothing of it was there, or could not be opened, by id. Data that is damaged is reported by its partition and never stops another.
+    /// Every partition that was not found as a clean close leaves it, that had to be created since
+    /// nothing of it was there, or that could not be opened, by id. Data that is damaged is
+    /// reported by its partition and never stops another.
     pub not_clean: Vec<(PartitionId, Result<OpenReport, ControlError>)>,
     /// The file system refused O_DIRECT, and [`DirectIo::Preferred`] lets the engine go on
     /// through the page cache: memory use and speed are the kernel's.

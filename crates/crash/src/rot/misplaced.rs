@@ -317,7 +317,11 @@ impl Misplaced {
                 let len = of.logs.iter().find(|(first, _)| *first == segment).map_or(1, |l| l.1);
                 expect.harm(of, segment, self.place % len.max(1)..u64::MAX);
             }
-            (Directory | Link | Fifo, On::Log) => expect.log(of, segment),
+            (Directory | Link | Fifo, On::Log) => {
+                expect.log(of, segment);
+                // Where the log would go on under just that name.
+                expect.may_refuse = segment == of.active();
+            }
             (CopyInside | EmptyInside | OddInside, _) => {
                 let from = self.inside(of);
                 let hidden = of.batches.iter().enumerate();

@@ -136,7 +136,8 @@ pub fn write_and_wait(dir: &Path, ending: Ending) -> Result<(), Box<dyn std::err
     }
     if ending == Ending::Clean {
         engine.close_blocking()?;
-        return Ok(println!("written"));
+        println!("written");
+        return Ok(());
     }
     println!("written");
     io::stdout().flush()?;
