@@ -11,7 +11,7 @@
 //! | [`history`] | the judge's knowledge and rules: pure, no engine in it |
 //! | [`judge`] | opens a data directory, reads everything and holds it against a history |
 //!
-//! The rigs: [`kill`].
+//! The rigs: [`kill`], [`rot`].
 #![forbid(unsafe_code)]
 
 pub mod content;
@@ -20,3 +20,4 @@ pub mod judge;
 pub mod kill;
 pub mod ledger;
 pub mod random;
+pub mod rot;
