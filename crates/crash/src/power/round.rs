@@ -1,0 +1,339 @@
+//! A round: an engine runs on a recorded device, the power is cut at many places of its journal,
+//! and every image that is left is opened and judged. Judging is recorded too, and cut again.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::cut::{Cut, SHAPES, Shape};
+use super::device::{Device, FileSystem};
+use super::image::Image;
+use super::journal::Journal;
+use super::machine::Trouble;
+use super::plan::Plan;
+use super::watch::{Ended, Said, Until, watch};
+use crate::ledger::Ledger;
+use crate::random::Random;
+
+/// A process that has not ended after this long never will.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// A recording ends when so much was written.
+const BYTES_MAX: u64 = 48 << 20;
+/// Cuts of cuts of cuts of a recording.
+const DEPTH_MAX: usize = 3;
+
+/// What all rounds share.
+#[derive(Debug)]
+pub struct Rig {
+    /// This program, which also runs as [`super::writer`] and [`super::verify`].
+    pub program: PathBuf,
+    /// Everything temporary goes below here.
+    pub work: PathBuf,
+    /// What is left of a failure goes below here.
+    pub keep: PathBuf,
+    /// The file system on the device.
+    pub fs: FileSystem,
+    /// A device with it, fresh.
+    pub pristine: Image,
+    /// Images of each recording.
+    pub cuts: usize,
+    /// The rig's canary: so many flushes before each cut did nothing.
+    pub lies: usize,
+}
+
+/// What rounds have done, summed up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Recordings of an engine at work.
+    pub recordings: u64,
+    /// Answers in them.
+    pub answers: u64,
+    /// Images that were judged.
+    pub images: u64,
+    /// Those of them that were cut while an image was being judged.
+    pub nested: u64,
+    /// Writes that no flush covered, in all images.
+    pub loose: u64,
+    /// Batches that were read back.
+    pub batches: u64,
+    /// Partitions in which recovery found something above the durable mark.
+    pub recovered: u64,
+    /// Bytes of interrupted writes that recovery cut.
+    pub cut_bytes: u64,
+    /// Files that went to quarantine.
+    pub quarantined: u64,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { recordings, answers, images, nested, loose, .. } = self;
+        let Tally { batches, recovered, cut_bytes, quarantined, .. } = self;
+        write!(
+            f,
+            "{recordings} recordings with {answers} promises; {images} images, {nested} of them"
+        )?;
+        write!(
+            f,
+            " cut while another was judged, {loose} loose writes in all; {batches} batches read,"
+        )?;
+        write!(
+            f,
+            " {recovered} partitions recovered, {cut_bytes} bytes cut, {quarantined} files in"
+        )?;
+        f.write_str(" quarantine")
+    }
+}
+
+/// Why a round ended early.
+#[derive(Debug)]
+pub enum Failed {
+    /// The rig, or a file system, did not do its part: nothing is said about the engine.
+    Rig(Trouble),
+    /// The engine broke a promise.
+    Engine {
+        /// What happened, and how to see it again.
+        report: String,
+    },
+}
+
+impl From<Trouble> for Failed {
+    fn from(trouble: Trouble) -> Self {
+        Failed::Rig(trouble)
+    }
+}
+
+/// A device and what it went through.
+struct Recorded {
+    base: Image,
+    journal: Journal,
+    said: Said,
+    /// The cuts that led to `base`, for reports.
+    cuts: Vec<Cut>,
+    /// What `base` was judged by.
+    before: Ledger,
+}
+
+impl Rig {
+    /// Runs the round of `seed` and adds to `tally`.
+    ///
+    /// # Errors
+    /// A broken promise, or trouble with the machine.
+    pub fn round(&self, seed: u64, tally: &mut Tally) -> Result<(), Failed> {
+        let plan = Plan::draw(seed);
+        let recorded = self.record(seed, &plan)?;
+        tally.recordings += 1;
+        tally.answers += recorded.said.promises().len() as u64;
+        let mut random = Random::of(&[seed, 3]);
+        for _ in 0..self.cuts {
+            self.cut(seed, &plan, &recorded, &mut random, tally)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the engine on a fresh file system.
+    fn record(&self, seed: u64, plan: &Plan) -> Result<Recorded, Failed> {
+        let mut device = Device::attach(self.pristine.clone(), &self.work, seed)?;
+        let point = device.mount(self.fs)?;
+        let recording = device.recording();
+        let lasts = plan.lives[0];
+        let opened = (plan.lives.len() == 1 && !plan.closes).then_some(lasts);
+        let until = Until { patience: PATIENCE, opened, bytes: BYTES_MAX };
+        let mut command = Command::new(&self.program);
+        command.arg("write").arg(seed.to_string()).arg(point.join("data"));
+        let ended = watch(&mut command, &recording, until)
+            .map_err(|error| Trouble::new("run", &self.program, &error))?;
+        if ended.hung || ended.status.is_some_and(|status| !status.success()) {
+            let report = self.report(seed, &[], "the recorded engine", &ended);
+            return Err(Failed::Engine { report });
+        }
+        device.detach()?;
+        Ok(Recorded {
+            base: self.pristine.clone(),
+            journal: recording.journal(),
+            said: ended.said,
+            cuts: Vec::new(),
+            before: Ledger::default(),
+        })
+    }
+
+    /// Cuts `recorded` once, judges what is left, and cuts that again now and then.
+    fn cut(
+        &self,
+        seed: u64,
+        plan: &Plan,
+        recorded: &Recorded,
+        random: &mut Random,
+        tally: &mut Tally,
+    ) -> Result<(), Failed> {
+        let cut = self.draw(recorded, random);
+        let nested = !recorded.cuts.is_empty();
+        let ledger = match nested {
+            false => recorded.said.until(cut.place),
+            true => recorded.said.known_at(cut.place, &recorded.before),
+        };
+        let image = cut.leaves(&recorded.base, &recorded.journal);
+        let mut cuts = recorded.cuts.clone();
+        cuts.push(cut);
+        let case = Case { seed, cuts: &cuts, image: &image, ledger: &ledger };
+        let judged = self.judge(plan, &case);
+        if judged.is_err() {
+            self.keep(&case)?;
+        }
+        let (journal, said, counts) = judged?;
+        tally.images += 1;
+        tally.nested += u64::from(nested);
+        tally.loose += cut.loose(&recorded.journal) as u64;
+        tally.batches += counts[0];
+        tally.recovered += counts[1];
+        tally.cut_bytes += counts[2];
+        tally.quarantined += counts[3];
+        if cuts.len() < DEPTH_MAX && random.once_in(3) {
+            let next = Recorded { base: image, journal, said, cuts, before: ledger };
+            self.cut(seed, plan, &next, random, tally)?;
+        }
+        Ok(())
+    }
+
+    /// Draws a cut: most of them right behind an answer or around a flush, where a promise is
+    /// youngest.
+    fn draw(&self, recorded: &Recorded, random: &mut Random) -> Cut {
+        let end = recorded.journal.entries().len();
+        let promises = recorded.said.promises();
+        let flushes: Vec<usize> = recorded.journal.flushes_before(end).collect();
+        let place = match random.below(8) {
+            0..=3 if !promises.is_empty() => random.pick(&promises),
+            4..=5 if !flushes.is_empty() => random.pick(&flushes) + random.below(2) as usize,
+            _ => random.below(end as u64 + 1) as usize,
+        };
+        let shape = match random.once_in(4) {
+            true => Shape::None,
+            false => random.pick(&SHAPES).0,
+        };
+        Cut { place: place.min(end), shape, seed: random.draw(), lies: self.lies }
+    }
+
+    /// Mounts the image, opens the engine on it and holds it against the ledger.
+    fn judge(&self, plan: &Plan, case: &Case<'_>) -> Result<(Journal, Said, [u64; 4]), Failed> {
+        let mut device = Device::attach(case.image.clone(), &self.work, case.seed)?;
+        let point = device.mount(self.fs)?;
+        let recording = device.recording();
+        let ledger = tempfile::NamedTempFile::new_in(&self.work)
+            .and_then(|file| write_ledger(case.ledger, file.path()).map(|()| file))
+            .map_err(|error| Trouble::new("write a ledger in", &self.work, &error))?;
+        let mut command = Command::new(&self.program);
+        command.arg("verify").arg(plan.content.seed().to_string());
+        command.arg(point.join("data")).arg(ledger.path());
+        let until = Until { patience: PATIENCE, opened: None, bytes: u64::MAX };
+        let ended = watch(&mut command, &recording, until)
+            .map_err(|error| Trouble::new("run", &self.program, &error))?;
+        let counts = ended.said.others.iter().find_map(|line| counts(line));
+        match counts {
+            Some(counts) if ended.status.is_some_and(|status| status.success()) => {
+                device.detach()?;
+                Ok((recording.journal(), ended.said, counts))
+            }
+            _ => {
+                let report = self.report(case.seed, case.cuts, "the engine after the cut", &ended);
+                Err(Failed::Engine { report })
+            }
+        }
+    }
+
+    /// Keeps what is needed to judge once more.
+    fn keep(&self, case: &Case<'_>) -> Result<(), Trouble> {
+        let dir = self.kept(case.seed);
+        let kept = fs::create_dir_all(&dir)
+            .and_then(|()| case.image.save(&dir.join("image")))
+            .and_then(|()| write_ledger(case.ledger, &dir.join("ledger")))
+            .and_then(|()| {
+                fs::write(dir.join("about"), format!("{} {}\n", self.fs.name(), case.seed))
+            });
+        kept.map_err(|error| Trouble::new("keep a failure in", &dir, &error))
+    }
+
+    fn kept(&self, seed: u64) -> PathBuf {
+        self.keep.join(format!("{}-{seed}", self.fs.name()))
+    }
+
+    fn report(&self, seed: u64, cuts: &[Cut], who: &str, ended: &Ended) -> String {
+        let how = match ended.status {
+            _ if ended.hung => format!("did not end within {} s", PATIENCE.as_secs()),
+            Some(status) => format!("ended with {status}"),
+            None => "was killed".to_owned(),
+        };
+        let cuts: Vec<String> = cuts.iter().map(Cut::to_string).collect();
+        let mut report = format!(
+            "seed {seed} on {}: {who} {how}\n{}",
+            self.fs.name(),
+            ended.complained.trim_end()
+        );
+        if !cuts.is_empty() {
+            report += &format!(
+                "\n  cut at (place:shape:seed) {}\n  this image again: corelog-powercut replay {}",
+                cuts.join(", then "),
+                self.kept(seed).display()
+            );
+        }
+        report += &format!(
+            "\n  this seed again, with other timing: corelog-powercut run --fs {} --seed {seed} \
+             --rounds 1 --cuts {}",
+            self.fs.name(),
+            self.cuts
+        );
+        report
+    }
+}
+
+/// An image, and what it is judged by.
+struct Case<'a> {
+    seed: u64,
+    cuts: &'a [Cut],
+    image: &'a Image,
+    ledger: &'a Ledger,
+}
+
+/// Judges once more what a failure has left in `dir`.
+///
+/// # Errors
+/// As then.
+pub fn replay(program: &Path, work: &Path, dir: &Path) -> Result<(), Failed> {
+    let unreadable = |error: &dyn fmt::Display| Trouble::new("read what was kept in", dir, error);
+    let about = fs::read_to_string(dir.join("about")).map_err(|error| unreadable(&error))?;
+    let (fs, seed) = about.trim().split_once(' ').ok_or_else(|| unreadable(&about))?;
+    let fs = [FileSystem::Ext4, FileSystem::Xfs].into_iter().find(|known| known.name() == fs);
+    let fs = fs.ok_or_else(|| unreadable(&about))?;
+    let seed: u64 = seed.parse().map_err(|_| unreadable(&about))?;
+    let image = Image::load(&dir.join("image")).map_err(|error| unreadable(&error))?;
+    let text = fs::read_to_string(dir.join("ledger")).map_err(|error| unreadable(&error))?;
+    let ledger = Ledger::parse(&text).map_err(|error| unreadable(&error))?;
+    let rig = Rig {
+        program: program.to_owned(),
+        work: work.to_owned(),
+        keep: dir.to_owned(),
+        fs,
+        pristine: image.clone(),
+        cuts: 1,
+        lies: 0,
+    };
+    let case = Case { seed, cuts: &[], image: &image, ledger: &ledger };
+    rig.judge(&Plan::draw(seed), &case).map(drop)
+}
+
+fn write_ledger(ledger: &Ledger, path: &Path) -> std::io::Result<()> {
+    let lines = ledger.entries.iter().map(|entry| format!("{entry}\n"));
+    fs::write(path, lines.collect::<String>())
+}
+
+/// What a judge counted: see [`verdict_line`].
+fn counts(line: &str) -> Option<[u64; 4]> {
+    let numbers = line.strip_prefix("verdict ")?.split(' ').map(str::parse);
+    numbers.collect::<Result<Vec<u64>, _>>().ok()?.try_into().ok()
+}
+
+/// The last line of a judge that found everything in order.
+pub fn verdict_line(verdict: &crate::judge::Verdict) -> String {
+    let crate::judge::Verdict { batches, recovered, cut_bytes, quarantined } = verdict;
+    format!("verdict {batches} {recovered} {cut_bytes} {quarantined}")
+}
