@@ -30,7 +30,7 @@ fn count(summary: &str, what: &str) -> u64 {
 }
 
 fn promises_survive_on(fs: &str) {
-    let done = powercut(&["run", "--fs", fs, "--rounds", "3", "--cuts", "8"], &work(fs));
+    let done = powercut(&["run", "--fs", fs, "--rounds", "3", "--cuts", "5"], &work(fs));
     let text = text(&done);
     assert!(done.status.success(), "{text}");
     for what in ["promises", "of them cut while", "loose writes", "batches read", "recovered"] {
