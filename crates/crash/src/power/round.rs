@@ -177,11 +177,13 @@ impl Rig {
         let mut cuts = recorded.cuts.clone();
         cuts.push(cut);
         let case = Case { seed, cuts: &cuts, image: &image, ledger: &ledger };
-        let judged = self.judge(plan, &case);
-        if judged.is_err() {
-            self.keep(&case)?;
-        }
-        let (journal, said, counts) = judged?;
+        let (journal, said, counts) = match self.judge(plan, &case) {
+            Ok(judged) => judged,
+            Err(failed) => {
+                self.keep(&case)?;
+                return Err(self.of(failed, &case));
+            }
+        };
         tally.images += 1;
         tally.nested += u64::from(nested);
         tally.loose += cut.loose(&recorded.journal) as u64;
@@ -238,6 +240,19 @@ impl Rig {
                 let report = self.report(case.seed, case.cuts, "the engine after the cut", &ended);
                 Err(Failed::Engine { report })
             }
+        }
+    }
+
+    /// A file system that does not take what a cut has left is the rig's trouble, or its own: to be
+    /// looked at, like a broken promise.
+    fn of(&self, failed: Failed, case: &Case<'_>) -> Failed {
+        match failed {
+            Failed::Rig(Trouble { doing, what }) => {
+                let (seed, kept) = (case.seed, self.kept(case.seed));
+                let what = format!("{what}\n  seed {seed}; the image is in {}", kept.display());
+                Failed::Rig(Trouble { doing, what })
+            }
+            engine => engine,
         }
     }
 

@@ -2,6 +2,7 @@
 //! journal had come when the line was read: whatever the line promises must be kept by every cut
 //! from there on.
 
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -56,7 +57,7 @@ impl Said {
             Event::Offered { partition, key, .. } => Some((partition, key)),
             _ => None,
         };
-        let mut offered: std::collections::HashSet<_> = entries.iter().filter_map(offer).collect();
+        let mut offered: HashSet<_> = entries.iter().filter_map(offer).collect();
         for entry in &self.entries {
             if offer(entry).is_some_and(|new| offered.insert(new)) {
                 entries.push(entry.clone());
@@ -160,5 +161,66 @@ fn wait(
             return Ok((None, hung));
         }
         thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use corelog::{Ack, Appended, PartitionId};
+
+    use super::*;
+    use crate::content::BatchKey;
+
+    const PARTITION: PartitionId = PartitionId::new(0, 0, 0);
+
+    fn offered(nth: u32) -> Event {
+        Event::Offered { partition: PARTITION, key: BatchKey::new(0, 0, nth), level: Ack::Durable }
+    }
+
+    fn acked(nth: u32) -> Event {
+        let appended = Appended { base_offset: nth.into(), base_timestamp: 1, message_count: 1 };
+        let (partition, key) = (PARTITION, BatchKey::new(0, 0, nth));
+        Event::Acked { partition, key, level: Ack::Durable, appended }
+    }
+
+    fn hear(said: &mut Said, place: u64, events: &[Event]) {
+        for event in events {
+            // The time that the process itself gives is of no use here.
+            said.hear(Entry { at_us: 99, event: event.clone() }.to_string(), place);
+        }
+    }
+
+    fn events(ledger: &Ledger) -> Vec<Event> {
+        ledger.entries.iter().map(|entry| entry.event.clone()).collect()
+    }
+
+    #[test]
+    fn a_cut_owes_what_was_answered_before_it_and_may_find_all_that_was_offered() {
+        let mut said = Said::default();
+        hear(&mut said, 10, &[Event::Opened, offered(0), acked(0)]);
+        hear(&mut said, 20, &[offered(1), acked(1)]);
+        said.hear("verdict 1 2 3 4".to_owned(), 21);
+        assert_eq!(events(&said.until(9)), [offered(0), offered(1)]);
+        assert_eq!(
+            events(&said.until(10)),
+            [Event::Opened, offered(0), acked(0), offered(1)],
+            "the line was read at 10, so it is owed from there on"
+        );
+        assert_eq!(said.until(20).entries.len(), 5);
+        assert_eq!((said.promises(), said.others), (vec![10, 20], vec!["verdict 1 2 3 4".into()]));
+    }
+
+    #[test]
+    fn a_cut_of_a_judge_owes_what_it_knew_last() {
+        let mut said = Said::default();
+        let before = Ledger { entries: vec![Entry { at_us: 3, event: offered(7) }] };
+        hear(&mut said, 10, &[offered(0), acked(0)]);
+        said.hear(KNOWN.to_owned(), 11);
+        hear(&mut said, 20, &[offered(0), offered(5), acked(0)]);
+        said.hear(KNOWN.to_owned(), 21);
+        let at = |place| events(&said.known_at(place, &before));
+        assert_eq!(at(10), [offered(7), offered(0), offered(5)], "nothing was known as a whole");
+        assert_eq!(at(11), [offered(0), acked(0), offered(5)]);
+        assert_eq!(at(21), [offered(0), offered(5), acked(0)]);
     }
 }
