@@ -79,8 +79,8 @@ impl Cut {
     /// If the journal does not reach as far as the cut.
     pub fn leaves(&self, base: &Image, journal: &Journal) -> Image {
         let mut random = Random::new(self.seed);
-        let flushed = journal.flushes_before(self.place).rev().nth(self.lies);
-        let is_safe = |write: &Write<'_>| write.answered < flushed && write.answered.is_some();
+        let flushed = journal.flushed_before(self.place, self.lies);
+        let is_safe = |write: &Write<'_>| write.is_safe(flushed);
         let mut writes = journal.writes_before(self.place);
         if self.shape == Shape::Reordered {
             // Each takes effect at some moment between its question and its answer.
@@ -101,13 +101,6 @@ impl Cut {
             }
         }
         image
-    }
-
-    /// How many writes before this cut no flush covers.
-    pub fn loose(&self, journal: &Journal) -> usize {
-        let flushed = journal.flushes_before(self.place).rev().nth(self.lies);
-        let writes = journal.writes_before(self.place);
-        writes.iter().filter(|w| w.answered.is_none() || w.answered >= flushed).count()
     }
 }
 

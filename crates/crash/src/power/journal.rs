@@ -49,7 +49,7 @@ impl Journal {
         self.bytes
     }
 
-    /// The journal as it stood at place `place`, which is what a cut there has to go by.
+    /// The writes that were asked for before place `place`, as they stood there.
     pub fn writes_before(&self, place: usize) -> Vec<Write<'_>> {
         let mut writes: Vec<Write<'_>> = Vec::new();
         let mut number_of = vec![usize::MAX; place];
@@ -64,6 +64,17 @@ impl Journal {
             }
         }
         writes
+    }
+
+    /// The last flush before `place`, or the one `lies` before that.
+    pub fn flushed_before(&self, place: usize, lies: usize) -> Option<usize> {
+        self.flushes_before(place).rev().nth(lies)
+    }
+
+    /// How many writes before `place` are loose: no flush covers them.
+    pub fn loose_before(&self, place: usize, lies: usize) -> usize {
+        let flushed = self.flushed_before(place, lies);
+        self.writes_before(place).iter().filter(|write| !write.is_safe(flushed)).count()
     }
 
     /// Numbers of the flushes before `place`.
@@ -84,4 +95,11 @@ pub struct Write<'a> {
     pub asked: usize,
     /// Number of the entry that answers it; `None`: it was in flight.
     pub answered: Option<usize>,
+}
+
+impl Write<'_> {
+    /// Whether the flush that is entry `flushed`, or one before it, covers this write.
+    pub fn is_safe(&self, flushed: Option<usize>) -> bool {
+        self.answered.is_some() && self.answered < flushed
+    }
 }

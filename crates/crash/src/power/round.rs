@@ -186,7 +186,7 @@ impl Rig {
         };
         tally.images += 1;
         tally.nested += u64::from(nested);
-        tally.loose += cut.loose(&recorded.journal) as u64;
+        tally.loose += recorded.journal.loose_before(cut.place, cut.lies) as u64;
         tally.batches += counts[0];
         tally.recovered += counts[1];
         tally.cut_bytes += counts[2];
@@ -199,15 +199,21 @@ impl Rig {
     }
 
     /// Draws a cut: most of them right behind an answer or around a flush, where a promise is
-    /// youngest.
+    /// youngest, or where much is loose.
     fn draw(&self, recorded: &Recorded, random: &mut Random) -> Cut {
         let end = recorded.journal.entries().len();
         let promises = recorded.said.promises();
         let flushes: Vec<usize> = recorded.journal.flushes_before(end).collect();
+        let anywhere = |random: &mut Random| random.below(end as u64 + 1) as usize;
         let place = match random.below(8) {
             0..=3 if !promises.is_empty() => random.pick(&promises),
-            4..=5 if !flushes.is_empty() => random.pick(&flushes) + random.below(2) as usize,
-            _ => random.below(end as u64 + 1) as usize,
+            4 if !flushes.is_empty() => random.pick(&flushes) + random.below(2) as usize,
+            5 => anywhere(random),
+            _ => {
+                let some: Vec<usize> = (0..6).map(|_| anywhere(random)).collect();
+                let loose = |place: &usize| recorded.journal.loose_before(*place, self.lies);
+                some.into_iter().max_by_key(loose).unwrap_or(end)
+            }
         };
         let shape = match random.once_in(4) {
             true => Shape::None,
