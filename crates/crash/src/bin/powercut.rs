@@ -9,7 +9,8 @@ use clap::{Parser, Subcommand};
 use corelog_crash::power::device::FileSystem;
 use corelog_crash::power::machine::{self, Trouble};
 use corelog_crash::power::plan::Plan;
-use corelog_crash::power::round::{Failed, Rig, Tally, replay, verdict_line};
+use corelog_crash::power::round::{Failed, Rig, replay};
+use corelog_crash::power::tally::{Tally, verdict_line};
 use corelog_crash::power::{verify, writer};
 use rustix::process::{Signal, set_parent_process_death_signal};
 

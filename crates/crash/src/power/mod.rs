@@ -21,6 +21,7 @@
 //! | [`watch`] | what that process said, and how far the journal had come then |
 //! | [`verify`] | the process that opens an engine on an image and judges it |
 //! | [`round`] | one recording and its cuts, and cuts of the recoveries from these |
+//! | [`tally`] | what was done, counted |
 //!
 //! The engine runs in another process than the recorder: a process whose file system is served by
 //! itself can wait for itself, in its end too.
@@ -33,6 +34,7 @@ pub mod machine;
 pub mod plan;
 pub mod recorder;
 pub mod round;
+pub mod tally;
 pub mod verify;
 pub mod watch;
 pub mod writer;

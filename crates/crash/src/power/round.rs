@@ -13,7 +13,9 @@ use super::image::Image;
 use super::journal::Journal;
 use super::machine::Trouble;
 use super::plan::Plan;
+use super::tally::{Tally, parse_verdict};
 use super::watch::{Ended, Said, Until, watch};
+use crate::judge::Verdict;
 use crate::ledger::Ledger;
 use crate::random::Random;
 
@@ -41,49 +43,6 @@ pub struct Rig {
     pub cuts: usize,
     /// The rig's canary: so many flushes before each cut did nothing.
     pub lies: usize,
-}
-
-/// What rounds have done, summed up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Recordings of an engine at work.
-    pub recordings: u64,
-    /// Answers in them.
-    pub answers: u64,
-    /// Images that were judged.
-    pub images: u64,
-    /// Those of them that were cut while an image was being judged.
-    pub nested: u64,
-    /// Writes that no flush covered, in all images.
-    pub loose: u64,
-    /// Batches that were read back.
-    pub batches: u64,
-    /// Partitions in which recovery found something above the durable mark.
-    pub recovered: u64,
-    /// Bytes of interrupted writes that recovery cut.
-    pub cut_bytes: u64,
-    /// Files that went to quarantine.
-    pub quarantined: u64,
-}
-
-impl fmt::Display for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { recordings, answers, images, nested, loose, .. } = self;
-        let Tally { batches, recovered, cut_bytes, quarantined, .. } = self;
-        write!(
-            f,
-            "{recordings} recordings with {answers} promises; {images} images, {nested} of them"
-        )?;
-        write!(
-            f,
-            " cut while another was judged, {loose} loose writes in all; {batches} batches read,"
-        )?;
-        write!(
-            f,
-            " {recovered} partitions recovered, {cut_bytes} bytes cut, {quarantined} files in"
-        )?;
-        f.write_str(" quarantine")
-    }
 }
 
 /// Why a round ended early.
@@ -177,7 +136,7 @@ impl Rig {
         let mut cuts = recorded.cuts.clone();
         cuts.push(cut);
         let case = Case { seed, cuts: &cuts, image: &image, ledger: &ledger };
-        let (journal, said, counts) = match self.judge(plan, &case) {
+        let (journal, said, verdict) = match self.judge(plan, &case) {
             Ok(judged) => judged,
             Err(failed) => {
                 self.keep(&case)?;
@@ -187,10 +146,7 @@ impl Rig {
         tally.images += 1;
         tally.nested += u64::from(nested);
         tally.loose += recorded.journal.loose_before(cut.place, cut.lies) as u64;
-        tally.batches += counts[0];
-        tally.recovered += counts[1];
-        tally.cut_bytes += counts[2];
-        tally.quarantined += counts[3];
+        tally.add(&verdict);
         if cuts.len() < DEPTH_MAX && random.once_in(3) {
             let next = Recorded { base: image, journal, said, cuts, before: ledger };
             self.cut(seed, plan, &next, random, tally)?;
@@ -223,7 +179,7 @@ impl Rig {
     }
 
     /// Mounts the image, opens the engine on it and holds it against the ledger.
-    fn judge(&self, plan: &Plan, case: &Case<'_>) -> Result<(Journal, Said, [u64; 4]), Failed> {
+    fn judge(&self, plan: &Plan, case: &Case<'_>) -> Result<(Journal, Said, Verdict), Failed> {
         let mut device = Device::attach(case.image.clone(), &self.work, case.seed)?;
         let point = device.mount(self.fs)?;
         let recording = device.recording();
@@ -236,11 +192,11 @@ impl Rig {
         let until = Until { patience: PATIENCE, opened: None, bytes: u64::MAX };
         let ended = watch(&mut command, &recording, until)
             .map_err(|error| Trouble::new("run", &self.program, &error))?;
-        let counts = ended.said.others.iter().find_map(|line| counts(line));
-        match counts {
-            Some(counts) if ended.status.is_some_and(|status| status.success()) => {
+        let verdict = ended.said.others.iter().find_map(|line| parse_verdict(line));
+        match verdict {
+            Some(verdict) if ended.status.is_some_and(|status| status.success()) => {
                 device.detach()?;
-                Ok((recording.journal(), ended.said, counts))
+                Ok((recording.journal(), ended.said, verdict))
             }
             _ => {
                 let report = self.report(case.seed, case.cuts, "the engine after the cut", &ended);
@@ -345,16 +301,4 @@ pub fn replay(program: &Path, work: &Path, dir: &Path) -> Result<(), Failed> {
 fn write_ledger(ledger: &Ledger, path: &Path) -> std::io::Result<()> {
     let lines = ledger.entries.iter().map(|entry| format!("{entry}\n"));
     fs::write(path, lines.collect::<String>())
-}
-
-/// What a judge counted: see [`verdict_line`].
-fn counts(line: &str) -> Option<[u64; 4]> {
-    let numbers = line.strip_prefix("verdict ")?.split(' ').map(str::parse);
-    numbers.collect::<Result<Vec<u64>, _>>().ok()?.try_into().ok()
-}
-
-/// The last line of a judge that found everything in order.
-pub fn verdict_line(verdict: &crate::judge::Verdict) -> String {
-    let crate::judge::Verdict { batches, recovered, cut_bytes, quarantined } = verdict;
-    format!("verdict {batches} {recovered} {cut_bytes} {quarantined}")
 }
