@@ -27,6 +27,7 @@ pub enum Shape {
     /// One is there.
     One,
     /// Of each, any of its aligned pieces of 512 bytes are there: what a sector is to most devices.
+    /// Where a file system does not stand that, of 4096 bytes.
     Torn512,
     /// Of each, any of its aligned pieces of 4096 bytes are there.
     Torn4096,
@@ -73,11 +74,17 @@ impl fmt::Display for Cut {
 }
 
 impl Cut {
-    /// The device as this cut leaves it, if it held `base` when `journal` began.
+    /// The device as this cut leaves it, if it held `base` when `journal` began. What does not
+    /// `survive_tearing` is not torn below 4096 bytes.
     ///
     /// # Panics
     /// If the journal does not reach as far as the cut.
-    pub fn leaves(&self, base: &Image, journal: &Journal) -> Image {
+    pub fn leaves(
+        &self,
+        base: &Image,
+        journal: &Journal,
+        survives_tearing: impl Fn(&[u8]) -> bool,
+    ) -> Image {
         let mut random = Random::new(self.seed);
         let flushed = journal.flushed_before(self.place, self.lies);
         let is_safe = |write: &Write<'_>| write.is_safe(flushed);
@@ -97,7 +104,8 @@ impl Cut {
             if is_safe(write) {
                 image.write(write.at, write.bytes);
             } else {
-                fate.apply(write, &mut image, &mut random);
+                let sector = if survives_tearing(write.bytes) { 512 } else { 4096 };
+                fate.apply(write, sector, &mut image, &mut random);
             }
         }
         image
@@ -121,7 +129,7 @@ impl Fate {
         Fate { shape, kept_percent, which: random.below(loose + 1), next: 0 }
     }
 
-    fn apply(&mut self, write: &Write<'_>, image: &mut Image, random: &mut Random) {
+    fn apply(&mut self, write: &Write<'_>, sector: u64, image: &mut Image, random: &mut Random) {
         let number = self.next;
         self.next += 1;
         let kept = match self.shape {
@@ -131,7 +139,7 @@ impl Fate {
             Shape::AllButOne => number != self.which,
             Shape::One => number == self.which,
             Shape::Any | Shape::Reordered => random.below(100) < self.kept_percent,
-            Shape::Torn512 => return self.tear(write, 512, image, random),
+            Shape::Torn512 => return self.tear(write, sector, image, random),
             Shape::Torn4096 => return self.tear(write, 4096, image, random),
         };
         if kept {

@@ -132,7 +132,8 @@ impl Rig {
             false => recorded.said.until(cut.place),
             true => recorded.said.known_at(cut.place, &recorded.before),
         };
-        let image = cut.leaves(&recorded.base, &recorded.journal);
+        let fs = self.fs;
+        let image = cut.leaves(&recorded.base, &recorded.journal, |b| fs.survives_tearing(b));
         let mut cuts = recorded.cuts.clone();
         cuts.push(cut);
         let case = Case { seed, cuts: &cuts, image: &image, ledger: &ledger };

@@ -6,6 +6,8 @@ use super::*;
 use crate::power::journal::Entry;
 
 const BLOCK: usize = 4096;
+/// Blocks of this are not torn in sectors.
+const WHOLE: u8 = 0xee;
 
 /// A journal that is written down in a few words.
 #[derive(Default)]
@@ -38,7 +40,7 @@ impl Story {
     /// The first bytes of all sectors of the first `blocks` blocks after a cut at `place`.
     fn sectors(&self, place: usize, shape: Shape, seed: u64, blocks: usize) -> Vec<u8> {
         let cut = Cut { place, shape, seed, lies: 0 };
-        let image = cut.leaves(&Image::new(64 * BLOCK as u64), &self.0);
+        let image = cut.leaves(&Image::new(64 * BLOCK as u64), &self.0, |bytes| bytes[0] != WHOLE);
         let mut bytes = vec![0; blocks * BLOCK];
         image.read(0, &mut bytes);
         assert!(bytes.chunks(512).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
@@ -125,6 +127,11 @@ fn torn_writes_fall_apart_at_aligned_pieces() {
     assert!(torn.iter().any(|sectors| sectors[..8].contains(&0) && sectors[..8].contains(&1)));
     assert_eq!(story.all(Shape::Torn4096, 2), [[0, 0], [0, 1], [1, 0], [1, 1]]);
 
+    let mut story = Story::default();
+    story.write(0, 2, WHOLE);
+    let halves = [[0, 0], [0, WHOLE], [WHOLE, 0], [WHOLE, WHOLE]];
+    assert_eq!(story.all(Shape::Torn512, 2), halves, "the file system would not stand it");
+
     // A write that begins inside of a block ends its first piece with the block.
     let mut story = Story::default();
     let bytes = Bytes::from(vec![1; BLOCK]);
@@ -163,7 +170,7 @@ fn a_lie_takes_back_the_last_flushes() {
     let left = |lies| {
         let cut = Cut { place: story.end(), shape: Shape::None, seed: 0, lies };
         let mut bytes = vec![0; 2 * BLOCK];
-        cut.leaves(&Image::new(64 * BLOCK as u64), &story.0).read(0, &mut bytes);
+        cut.leaves(&Image::new(64 * BLOCK as u64), &story.0, |_| true).read(0, &mut bytes);
         (bytes[0], bytes[BLOCK], story.0.loose_before(story.end(), lies))
     };
     assert_eq!([left(0), left(1), left(2)], [(1, 2, 0), (1, 0, 1), (0, 0, 2)]);
