@@ -84,6 +84,20 @@ pub fn open_after_crash(builder: &EngineBuilder) -> Result<Engine, OpenError> {
 /// # Errors
 /// The first broken promise. The directory is as the engine left it.
 pub fn judge(history: &mut History, dir: &Path, checks: Checks) -> Result<Verdict, Broken> {
+    judge_aloud(history, dir, checks, &mut |_| ())
+}
+
+/// [`judge`], which shows the history to `known` when everything was read, before anything new is
+/// offered, and when that was answered: each time while the engine runs, and may be cut off.
+///
+/// # Errors
+/// As there.
+pub fn judge_aloud(
+    history: &mut History,
+    dir: &Path,
+    checks: Checks,
+    known: &mut dyn FnMut(&History),
+) -> Result<Verdict, Broken> {
     let engine = open(history, dir, checks.shards)?;
     let mut verdict = findings(history, &engine)?;
     let client = engine.client();
@@ -91,8 +105,10 @@ pub fn judge(history: &mut History, dir: &Path, checks: Checks) -> Result<Verdic
     for id in &served {
         verdict.batches += read(history, &client, *id)?;
     }
+    known(history);
     if checks.append {
-        append(history, &client, &served)?;
+        append(history, &client, &served, known)?;
+        known(history);
     }
     close(history, engine)?;
     if checks.reopen {
@@ -184,11 +200,15 @@ fn append(
     history: &mut History,
     client: &Client,
     partitions: &[PartitionId],
+    known: &mut dyn FnMut(&History),
 ) -> Result<(), Broken> {
     let (key, level) = (history.next_key(JUDGE), Ack::Durable);
-    let mut calls = Vec::new();
     for &partition in partitions {
         history.note(&Event::Offered { partition, key, level })?;
+    }
+    known(history);
+    let mut calls = Vec::new();
+    for &partition in partitions {
         let batch = history.content().batch(partition, key);
         calls.push((partition, client.append(partition, batch, level)));
     }

@@ -11,7 +11,7 @@
 //! | [`history`] | the judge's knowledge and rules: pure, no engine in it |
 //! | [`judge`] | opens a data directory, reads everything and holds it against a history |
 //!
-//! The rigs: [`kill`], [`rot`].
+//! The rigs: [`kill`], [`power`], [`rot`].
 #![forbid(unsafe_code)]
 
 pub mod content;
@@ -19,5 +19,6 @@ pub mod history;
 pub mod judge;
 pub mod kill;
 pub mod ledger;
+pub mod power;
 pub mod random;
 pub mod rot;

@@ -7,6 +7,7 @@ use corelog::{Ack, Appended, PartitionId};
 
 use super::{Broken, Crash, raised};
 use crate::content::{BatchKey, Content, Stored, Unlike};
+use crate::ledger::Event;
 
 /// Where an offered batch is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +113,22 @@ impl Log {
     pub(super) fn highest_of(&self, producer: u32) -> Option<u64> {
         let own = self.offers.keys().filter(|key| key.producer == producer);
         own.map(|key| key.number).max()
+    }
+
+    /// See [`super::History::retold`].
+    pub(super) fn retold(&self) -> Vec<Event> {
+        let (partition, level) = (self.id, Ack::Durable);
+        let mut told: Vec<_> =
+            self.offers.iter().filter(|(_, offer)| offer.fate != Fate::Nowhere).collect();
+        told.sort_by_key(|(_, offer)| offer.order);
+        let offered = told.iter().map(|(key, _)| Event::Offered { partition, key: **key, level });
+        let acked = self.log.iter().map(|(base, known)| {
+            let Known { key, end, time } = *known;
+            let message_count = (end - base) as u32;
+            let appended = Appended { base_offset: *base, base_timestamp: time, message_count };
+            Event::Acked { partition, key, level, appended }
+        });
+        offered.chain(acked).collect()
     }
 
     pub(super) fn offered(&mut self, key: BatchKey, level: Ack) -> Result<(), Fault> {

@@ -188,6 +188,13 @@ impl History {
         BatchKey { producer, number: highest.map_or(0, |number| number + 1) }
     }
 
+    /// What is known, as the events that tell it to a new history, in another process: what is in
+    /// the logs, durably, and what may be. What is gone is not told, so that the other history takes
+    /// it for something that was never offered.
+    pub fn retold(&self) -> Vec<Event> {
+        self.logs.values().flat_map(Log::retold).collect()
+    }
+
     fn with(
         &mut self,
         id: PartitionId,

@@ -398,6 +398,33 @@ fn the_front_is_missing() {
     assert_eq!(broken.offset, Some(0));
 }
 
+/// Another process may judge the next crash: it knows what is there, and nothing that is gone.
+#[test]
+fn a_history_that_was_retold_demands_the_same() {
+    let mut world = World::new(PLAIN);
+    world.appended(0..4, Ack::Appended);
+    world.lose(1);
+    let lost = world.clone();
+    world.after(Crash::PowerCut).expect("a suffix is lost");
+    world.offer(key(9), Ack::Durable);
+    let retold = |world: &World| {
+        let mut other = World { history: History::new(CONTENT(), "again"), ..world.clone() };
+        other.history.add_partition(PLAIN, false);
+        world.history.retold().iter().for_each(|event| other.history.note(event).expect("a truth"));
+        other
+    };
+    retold(&world).after(Crash::PowerCut).expect("all is there, the new one never came");
+    let mut less = retold(&world);
+    less.lose(1);
+    World::found(less.after(Crash::PowerCut), less.next, "was promised");
+    let mut back = retold(&world);
+    back.store(key(3));
+    World::found(back.after(Crash::PowerCut), lost.next, "never was");
+    let mut new = retold(&world);
+    new.store(key(9));
+    new.after(Crash::PowerCut).expect("it was offered");
+}
+
 #[test]
 fn a_report_says_where_and_how_to_see_it_again() {
     let mut world = World::new(PLAIN);
