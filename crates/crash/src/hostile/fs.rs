@@ -6,17 +6,20 @@ use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use fuser::{
     BackgroundSession, Config, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
-    ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs,
-    ReplyWrite, Request, TimeOrNow, WriteFlags,
+    INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
+
+use rustix::mount::UnmountFlags;
 
 use super::nodes::Nodes;
 use super::rules::{Op, Rule, Rules, Subject, Told, Wait};
@@ -33,17 +36,24 @@ const SERVERS: usize = 2;
 /// process.
 pub struct Disk {
     rules: Arc<Rules>,
+    point: PathBuf,
     _session: BackgroundSession,
 }
 
 impl Disk {
     /// Mounts the files of `backing` on `point`, both existing directories. Root only.
     ///
+    /// Direct I/O is asynchronous, as with a real disk: whoever submits goes on at once. (Without
+    /// FUSE_ASYNC_DIO io_uring carries it out on the thread that submits, so that one that is held
+    /// holds a whole shard; and it goes on after a short transfer at the wrong place, as FUSE does
+    /// not move the file's position.) The kernel answers EIO to such a write that is cut short.
+    ///
     /// # Errors
     /// Says so where the caller may not mount, or has no /dev/fuse.
     pub fn mount(backing: &Path, point: &Path) -> io::Result<Disk> {
         let rules = Arc::new(Rules::default());
-        let inner = Inner { nodes: Mutex::new(Nodes::new(backing)), rules: Arc::clone(&rules) };
+        let (nodes, own) = (Mutex::new(Nodes::new(backing)), Arc::clone(&rules));
+        let inner = Inner { nodes, rules: own };
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("corelog-hostile".to_owned())];
         config.n_threads = Some(SERVERS);
@@ -52,7 +62,7 @@ impl Disk {
             let text = format!("a hostile disk needs root and /dev/fuse: {error}");
             io::Error::new(error.kind(), text)
         })?;
-        Ok(Disk { rules, _session: session })
+        Ok(Disk { rules, point: point.to_owned(), _session: session })
     }
 
     /// From now on these rules are in force, after those that are already.
@@ -71,6 +81,22 @@ impl Disk {
         self.rules.hits()
     }
 
+    /// Ends this process with an error unless the answer is dropped within `limit`: a test that
+    /// hangs says so, in the words of `what`, and leaves no mount behind.
+    pub fn watch(&self, limit: Duration, what: impl Into<String>) -> Watch {
+        let (alive, gone) = mpsc::channel();
+        let (rules, point, what) = (Arc::clone(&self.rules), self.point.clone(), what.into());
+        thread::spawn(move || {
+            if gone.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("{what}: not at its end after {limit:?}; held: {}", rules.held());
+                rules.end();
+                let _ = Command::new("umount").arg("-l").arg(&point).status();
+                std::process::exit(101);
+            }
+        });
+        Watch { _alive: alive }
+    }
+
     /// Operations that are held now.
     #[must_use]
     pub fn held(&self) -> usize {
@@ -78,9 +104,17 @@ impl Disk {
     }
 }
 
+/// See [`Disk::watch`].
+#[must_use = "dropped, it watches no more"]
+pub struct Watch {
+    _alive: mpsc::Sender<()>,
+}
+
 impl Drop for Disk {
     fn drop(&mut self) {
         self.rules.end();
+        // Lazily: the kernel closes files a moment after their last user has let go of them.
+        let _ = rustix::mount::unmount(&self.point, UnmountFlags::DETACH);
     }
 }
 
@@ -106,7 +140,11 @@ impl Inner {
     fn unlink(&self, path: &Path, dir: bool) -> Result<(), Errno> {
         let mut nodes = self.nodes();
         let real = nodes.real(path);
-        if dir { fs::remove_dir(real)? } else { fs::remove_file(real)? }
+        if dir {
+            fs::remove_dir(real)?
+        } else {
+            fs::remove_file(real)?
+        }
         nodes.removed(path);
         Ok(())
     }
@@ -207,7 +245,8 @@ impl Filesystem for Passing {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // One that is held must not keep others in the kernel's queue.
         let _ = config.set_max_background(1024);
-        Ok(())
+        let asynchronous = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
+        asynchronous.map_err(|_| io::Error::other("a kernel with FUSE_ASYNC_DIO is needed"))
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {

@@ -81,6 +81,7 @@ pub enum Answer {
     /// Nothing is done, and this error is answered.
     Errno(i32),
     /// A read or write of more than a block does its first half, in whole blocks. Others pass.
+    /// Through io_uring reads only: the kernel turns a short write into EIO there.
     Short,
     /// As `Short`, but cut in the middle of a block.
     Ragged,

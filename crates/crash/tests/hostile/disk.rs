@@ -119,23 +119,25 @@ fn each_operation_is_answered_as_its_rule_says_and_works_again() {
         Op::Unlink,
     ];
     let mounted = mounted();
-    let Op::Unlink = ops[15] else { panic!("the last one") };
     for name in ["0.log", "1.log"] {
         fs::write(mounted.backing.join(name), [3; 2 * BLOCK]).expect("it is writable");
     }
-    for (number, op) in ops.into_iter().enumerate() {
+    for op in ops {
         if op == Op::Unlink {
             fs::rename(mounted.point.join("renamed.log"), mounted.point.join("0.log"))
                 .expect("it was renamed");
         }
-        for errno in errors {
+        // Whoever opens or names a file through the standard library goes on after EINTR for ever.
+        let repeats = matches!(op, Op::Lookup | Op::Open | Op::Create | Op::List);
+        for errno in errors.into_iter().filter(|errno| *errno != libc::EINTR || !repeats) {
             mounted.disk.begin(&[Rule::any(op, Answer::Errno(errno))]);
             let answered = attempt(op, &mounted.point).expect_err("there is a rule");
             mounted.disk.end();
             assert_eq!(answered.raw_os_error(), Some(errno), "{op:?}: {answered}");
         }
-        let hits = &mounted.disk.hits()[number * errors.len()..];
-        assert!(hits.iter().all(|(rule, hits)| rule.op == op && *hits > 0), "{hits:?}");
+        let hits = mounted.disk.hits();
+        let own: Vec<_> = hits.iter().filter(|(rule, _)| rule.op == op).collect();
+        assert!(own.len() >= errors.len() - 1 && own.iter().all(|(_, hits)| *hits > 0), "{own:?}");
         attempt(op, &mounted.point).unwrap_or_else(|error| panic!("{op:?}: {error}"));
     }
 }

@@ -1,4 +1,7 @@
 //! Disks that misbehave under an engine that runs. Root only: FUSE, loop devices, mounts.
 
+mod devices;
 mod disk;
+mod opening;
+mod running;
 mod support;
