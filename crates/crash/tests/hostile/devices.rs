@@ -47,9 +47,16 @@ impl Small {
     fn unmount(&self) {
         let patience = Instant::now() + Duration::from_secs(20);
         while let Err(error) = rustix::mount::unmount(self.point(), UnmountFlags::empty()) {
-            assert!(Instant::now() < patience, "files are open still: {error}");
+            assert!(Instant::now() < patience, "{error}: {:?}", self.open_files());
             thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Files on it that this process has open.
+    fn open_files(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir("/proc/self/fd").expect("there is /proc");
+        let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        links.filter(|path| path.starts_with(self.point())).collect()
     }
 
     fn mount(&self) {

@@ -1,5 +1,6 @@
 //! Disks that misbehave under an engine that runs. Root only: FUSE, loop devices, mounts.
 
+mod bounds;
 mod devices;
 mod disk;
 mod opening;

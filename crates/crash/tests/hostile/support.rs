@@ -47,9 +47,9 @@ pub(crate) fn mounted() -> Mounted {
     Mounted { disk, backing, point, _dir: dir }
 }
 
-/// Two shards, and limits of which many fit on a machine.
-pub(crate) fn builder(dir: &std::path::Path) -> EngineBuilder {
-    let limits = Limits {
+/// Limits of which many fit on a machine.
+pub(crate) fn small() -> Limits {
+    Limits {
         registered_bytes: 1 << 20,
         write_bytes: 16 << 20,
         read_bytes: 128 << 20,
@@ -59,8 +59,12 @@ pub(crate) fn builder(dir: &std::path::Path) -> EngineBuilder {
         // Each operation that hangs takes one of them.
         file_threads: 4,
         ..Limits::default()
-    };
-    Engine::builder(dir).shards(2).pin(false).huge_pages(false).limits(limits)
+    }
+}
+
+/// Two shards.
+pub(crate) fn builder(dir: &std::path::Path) -> EngineBuilder {
+    Engine::builder(dir).shards(2).pin(false).huge_pages(false).limits(small())
 }
 
 /// Histories of empty partitions.
