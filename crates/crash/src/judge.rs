@@ -97,9 +97,10 @@ pub fn judge(history: &mut History, dir: &Path, checks: Checks) -> Result<Verdic
     close(history, engine)?;
     if checks.reopen {
         let engine = open(history, dir, checks.shards + 1)?;
-        if !engine.opened().not_clean.is_empty() {
-            let found = format!("{:?}", engine.opened().not_clean);
-            return Err(history.broken("a clean opening after a clean close", found));
+        if let Some((id, opened)) = engine.opened().not_clean.first() {
+            let found = format!("{opened:?}");
+            let broken = history.broken("a clean opening after a clean close", found);
+            return Err(Broken { partition: Some(*id), ..broken });
         }
         // The history knows each batch, its place and time by now, and allows nothing else.
         for id in &served {

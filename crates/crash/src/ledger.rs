@@ -28,7 +28,14 @@ use crate::content::BatchKey;
 pub enum Event {
     /// The engine is about to be opened.
     Opening,
-    /// It is open.
+    /// It is open, and this partition's log ends here: nothing of this life is in it yet.
+    Recovered {
+        /// Where.
+        partition: PartitionId,
+        /// One past its last offset.
+        end: u64,
+    },
+    /// It is open for everyone.
     Opened,
     /// A batch is about to be offered: from now on it may be stored.
     Offered {
@@ -183,6 +190,9 @@ impl fmt::Display for Entry {
             Event::Reached { partition, end, level } => {
                 write!(f, "reached {} {end} {}", of(partition), name(*level))
             }
+            Event::Recovered { partition, end } => {
+                write!(f, "recovered {} {end}", of(partition))
+            }
             Event::Served { partition, end } => write!(f, "served {} {end}", of(partition)),
             Event::Closing => f.write_str("closing"),
             Event::Closed => f.write_str("closed"),
@@ -226,9 +236,10 @@ fn about<'a>(
     fn number<'a, T: FromStr>(words: &mut impl Iterator<Item = &'a str>) -> Option<T> {
         words.next()?.parse().ok()
     }
-    if let "served" | "reached" = verb {
+    if let "recovered" | "served" | "reached" = verb {
         let end = number(words)?;
         return match verb {
+            "recovered" => Some(Event::Recovered { partition, end }),
             "served" => Some(Event::Served { partition, end }),
             _ => Some(Event::Reached { partition, end, level: level(words.next()?)? }),
         };
@@ -284,6 +295,7 @@ mod tests {
         let level = Ack::Durable;
         vec![
             Event::Opening,
+            Event::Recovered { partition, end: 17 },
             Event::Opened,
             Event::Offered { partition, key, level: Ack::Appended },
             Event::Acked { partition, key, level: Ack::Written, appended },

@@ -27,6 +27,8 @@ struct Offer {
     order: u64,
     level: Ack,
     fate: Fate,
+    /// It can be in the log below this offset only: there the log ended after a later crash.
+    below: u64,
 }
 
 /// A batch in the log.
@@ -47,8 +49,9 @@ pub(super) struct Log {
     offers: HashMap<BatchKey, Offer>,
     /// Offers so far.
     orders: u64,
-    /// The keys of this life's offers.
+    /// The keys of this life's offers, and of those before whose crash no reading has followed.
     this_life: Vec<BatchKey>,
+    unread_lives: Vec<BatchKey>,
     /// By base offset: what was answered or read.
     log: BTreeMap<u64, Known>,
     /// A kill, a power cut takes nothing below.
@@ -92,6 +95,7 @@ impl Log {
             offers: HashMap::new(),
             orders: 0,
             this_life: Vec::new(),
+            unread_lives: Vec::new(),
             log: BTreeMap::new(),
             kept_by_kill: 0,
             kept_by_cut: 0,
@@ -112,7 +116,7 @@ impl Log {
 
     pub(super) fn offered(&mut self, key: BatchKey, level: Ack) -> Result<(), Fault> {
         let level = raised(self.enforce_fsync, level);
-        let offer = Offer { order: self.orders, level, fate: Fate::Open };
+        let offer = Offer { order: self.orders, level, fate: Fate::Open, below: u64::MAX };
         match self.offers.insert(key, offer) {
             None => self.this_life.push(key),
             Some(Offer { fate: Fate::Nowhere, .. }) => {}
@@ -234,6 +238,10 @@ impl Log {
         let Some(offer) = self.offers.get_mut(&key) else {
             return Err(Fault::at(base, "what was offered", format!("{key:?}, which never was")));
         };
+        if base >= offer.below {
+            let expected = format!("{key:?} below {} or nowhere", offer.below);
+            return Err(Fault::at(base, expected, "it, although a crash had taken it"));
+        }
         match offer.fate {
             Fate::Open | Fate::Failed => offer.fate = Fate::Stored(base),
             Fate::Stored(at) if at == base => {}
@@ -251,8 +259,32 @@ impl Log {
         Ok(known)
     }
 
+    /// The log was opened after a crash and ends at `end`; what is in it will be read later.
+    pub(super) fn recovered(&mut self, end: u64) -> Result<(), Fault> {
+        self.end_is(end)?;
+        for key in self.this_life.drain(..) {
+            self.offers.get_mut(&key).expect("it was offered").below = end;
+            self.unread_lives.push(key);
+        }
+        Ok(())
+    }
+
     /// Everything was read, up to `end`.
     fn read_to(&mut self, end: u64) -> Result<(), Fault> {
+        self.no_holes(end)?;
+        self.end_is(end)?;
+        for key in self.this_life.drain(..).chain(self.unread_lives.drain(..)) {
+            let offer = self.offers.get_mut(&key).expect("it was offered");
+            if let Fate::Open | Fate::Failed = offer.fate {
+                offer.fate = Fate::Nowhere;
+            }
+        }
+        Ok(())
+    }
+
+    /// The log ends there after a crash: nothing that was promised lies above, and what does is
+    /// gone for good. All the rest is durable, before anyone sees it.
+    fn end_is(&mut self, end: u64) -> Result<(), Fault> {
         if end < self.kept_by_kill {
             let kept = self.kept_by_kill;
             let lost = self.log.range(end..).find(|(_, known)| known.end <= kept);
@@ -260,15 +292,8 @@ impl Log {
             let expected = format!("everything below {kept}, which was promised{lost}");
             return Err(Fault::at(end, expected, format!("the log ends at {end}")));
         }
-        self.no_holes(end)?;
         for (_, known) in self.log.split_off(&end) {
             self.offers.get_mut(&known.key).expect("it was offered").fate = Fate::Nowhere;
-        }
-        for key in self.this_life.drain(..) {
-            let offer = self.offers.get_mut(&key).expect("it was offered");
-            if let Fate::Open | Fate::Failed = offer.fate {
-                offer.fate = Fate::Nowhere;
-            }
         }
         self.kept_by_kill = end;
         self.kept_by_cut = end;

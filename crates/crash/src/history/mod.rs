@@ -13,7 +13,9 @@
 //! | what an opening serves is durable | [`Reading::finish`] promises it for the next crash |
 //! | polls of `enforce_fsync` topics end at `durable` | [`Event::Served`] promises it |
 //!
-//! Each crash is followed by one reading of every partition, before anything more is recorded.
+//! A crash is followed by one reading of every partition before anything more is recorded. Or by
+//! [`Event::Recovered`] of each: then the next life goes on, and the reading after it tells what
+//! of both is there.
 //! A history is cheap to clone: several images of one crash are each judged by a clone.
 
 mod log;
@@ -124,6 +126,7 @@ impl History {
                 Ok(())
             }
             Event::Broken(ref what) => Err(self.broken("no word about broken promises", what)),
+            Event::Recovered { partition, end } => self.with(partition, |log| log.recovered(end)),
             Event::Offered { partition, key, level } => {
                 self.with(partition, |log| log.offered(key, level))
             }

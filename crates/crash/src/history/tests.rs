@@ -325,6 +325,44 @@ fn a_batch_comes_back_after_a_crash_had_taken_it() {
     World::found(world.after(Crash::Kill), end, "gone for good");
 }
 
+/// Two lives without a reading between them: the second one's opening says what the first one left.
+#[test]
+fn a_life_goes_on_where_the_last_opening_ended() {
+    let opened = |lost: usize| {
+        let mut world = World::new(PLAIN);
+        world.appended(0..2, Ack::Written);
+        world.appended(2..3, Ack::Appended);
+        world.offer(key(3), Ack::Appended);
+        world.store(key(3));
+        world.lose(lost);
+        let recovered = Event::Recovered { partition: PLAIN, end: world.next };
+        (world.history.note(&recovered), world)
+    };
+    for lost in 0..=2 {
+        let (recovered, mut world) = opened(lost);
+        assert_eq!(recovered, Ok(()), "{lost}");
+        world.time = 200;
+        world.appended(4..6, Ack::Written);
+        assert_eq!(world.after(Crash::Kill), Ok(6 - lost as u64), "{lost}");
+    }
+    let (recovered, world) = opened(3);
+    World::found(recovered.map(|()| 0), world.next, "which was promised");
+    // What the first crash took comes back behind the second life's batches.
+    for (lost, nth) in [(2, 2), (1, 3)] {
+        let (_, mut world) = opened(lost);
+        world.time = 200;
+        world.appended(4..5, Ack::Written);
+        let end = world.next;
+        world.store(key(nth));
+        World::found(world.after(Crash::Kill), end, "although a crash had taken it");
+    }
+    // And what the second opening showed is lost.
+    let (_, mut world) = opened(0);
+    world.lose(1);
+    let end = world.next;
+    World::found(world.after(Crash::PowerCut), end, "which was promised");
+}
+
 #[test]
 fn offsets_and_times_that_were_promised_are_given_away_again() {
     let mut world = World::new(PLAIN);

@@ -27,6 +27,9 @@ use super::rules::{Op, Rule, Rules, Subject, Told, Wait};
 /// How long the kernel may remember names and attributes: what changes, changes through it.
 const TTL: Duration = Duration::from_secs(1);
 const BLOCK: usize = 4096;
+/// Past the page cache; and closing asks nothing, so that a process whose threads are ended one by
+/// one does not wait for an answer of its own server.
+const OPENED: FopenFlags = FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_NOFLUSH);
 /// Threads that answer the kernel. What waits does so on a thread of its own.
 const SERVERS: usize = 2;
 
@@ -344,7 +347,7 @@ impl Filesystem for Passing {
     fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         self.serve(Op::Open, self.subject(ino), move |inner, told| {
             match told.and_then(|_| inner.nodes().file(ino)) {
-                Ok(_) => reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO),
+                Ok(_) => reply.opened(FileHandle(0), OPENED),
                 Err(error) => reply.error(error),
             }
         });
@@ -373,13 +376,7 @@ impl Filesystem for Passing {
             how.read(true).write(true).create(true).mode(mode);
             how.create_new(flags & libc::O_EXCL != 0);
             match told.and_then(|_| inner.nodes().find(path, Some(&how))) {
-                Ok(attr) => reply.created(
-                    &TTL,
-                    &attr,
-                    Generation(0),
-                    FileHandle(0),
-                    FopenFlags::FOPEN_DIRECT_IO,
-                ),
+                Ok(attr) => reply.created(&TTL, &attr, Generation(0), FileHandle(0), OPENED),
                 Err(error) => reply.error(error),
             }
         });

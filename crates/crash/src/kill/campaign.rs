@@ -3,25 +3,25 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
 use std::time::Instant;
 
 use crate::content::Content;
 use crate::history::{Broken, Crash, History};
-use crate::judge::{Checks, judge};
+use crate::judge::{Checks, Verdict, judge};
 use crate::ledger::{Event, Ledger};
 
 use super::life::Life;
 use super::partitions;
-use super::plan::{Moment, Plan};
+use super::plan::{LIVES_MAX, Moment, Plan, Planned};
 use super::watch;
 
 /// Rounds on one directory; then the next begins empty, with the next seed.
 const ROUNDS_PER_DIRECTORY: u64 = 8;
-/// Lives of a round at most, which number them.
-const LIVES_PER_ROUND: u64 = 4;
 
 /// What is to be run.
 #[derive(Debug, Clone)]
@@ -82,8 +82,6 @@ struct Generation<'a> {
     campaign: &'a Campaign,
     seed: u64,
     history: History,
-    /// Everything that the lives said.
-    said: String,
 }
 
 impl Campaign {
@@ -115,11 +113,13 @@ impl Campaign {
         self.dir.join("killed")
     }
 
+    fn ledger(&self) -> PathBuf {
+        self.dir.join("ledger")
+    }
+
     /// The rounds of one directory.
     fn directory(&self, number: u64, summary: &mut Summary) -> Result<(), Failure> {
-        for dir in [self.data(), self.copy()] {
-            remove(&dir)?;
-        }
+        self.clear()?;
         let data = self.data();
         fs::create_dir_all(&data).map_err(|error| Failure::Io(data.clone(), error))?;
         let mut generation = Generation::new(self, self.seed.wrapping_add(number));
@@ -127,15 +127,30 @@ impl Campaign {
             if summary.rounds == self.rounds || !self.has_time() {
                 break;
             }
-            if let Err(failure) = generation.round(round, summary) {
-                let path = self.dir.join("ledger");
-                fs::write(&path, &generation.said).map_err(|error| Failure::Io(path, error))?;
-                return Err(failure);
-            }
+            generation.round(round, summary)?;
             summary.rounds += 1;
         }
-        remove(&data)?;
-        remove(&self.copy())
+        self.clear()
+    }
+
+    /// Removes what a directory's rounds have left.
+    fn clear(&self) -> Result<(), Failure> {
+        remove(&self.data())?;
+        remove(&self.copy())?;
+        match fs::remove_file(self.ledger()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Failure::Io(self.ledger(), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps what was said: now, since the judge might take us along.
+    fn say(&self, text: &str) -> Result<(), Failure> {
+        let path = self.ledger();
+        let file = fs::OpenOptions::new().create(true).append(true).open(&path);
+        let said = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        said.map_err(|error| Failure::Io(path, error))
     }
 
     /// The command that begins at this directory and ends with this round.
@@ -165,24 +180,22 @@ impl Generation<'_> {
         for (id, enforce_fsync) in partitions(campaign.partitions) {
             history.add_partition(id, enforce_fsync);
         }
-        Generation { campaign, seed, history, said: String::new() }
+        Generation { campaign, seed, history }
     }
 
     fn round(&mut self, round: u64, summary: &mut Summary) -> Result<(), Failure> {
         let plan = Plan::draw(self.seed, round);
         self.history.set_replay(self.campaign.replay(self.seed, round));
-        self.said.push_str(&format!("# round {round}: {plan:?}\n"));
-        let first = round * LIVES_PER_ROUND;
-        self.live(first, plan.moment, false, summary)?;
-        for (nth, after) in (1..).zip(&plan.recoveries) {
-            self.live(first + nth, Moment::Opening(*after), true, summary)?;
+        self.campaign.say(&format!("# round {round}: {plan:?}\n"))?;
+        for (number, life) in (round * LIVES_MAX as u64..).zip(&plan.lives) {
+            self.live(number, *life, summary)?;
         }
         self.history.crashed(Crash::Kill);
         if self.campaign.copies {
             self.copy_data()?;
         }
         let checks = Checks { shards: plan.judge_shards, append: true, reopen: plan.reopen };
-        let verdict = judge(&mut self.history, &self.campaign.data(), checks)?;
+        let verdict = self.judged(checks)?;
         summary.read += verdict.batches;
         summary.recovered += verdict.recovered;
         summary.cut_bytes += verdict.cut_bytes;
@@ -190,14 +203,34 @@ impl Generation<'_> {
         Ok(())
     }
 
+    /// The judge, in a thread: its engine may panic or hang.
+    fn judged(&mut self, checks: Checks) -> Result<Verdict, Broken> {
+        let (history, data) = (&mut self.history, self.campaign.data());
+        let hangs = history.broken("a judge that comes to an end", "it hangs");
+        let panicked = history.broken("an engine that does not panic", "a panic, shown above");
+        thread::scope(|scope| {
+            let (done, ended) = channel::<()>();
+            let judging = scope.spawn(move || {
+                let _done = done;
+                judge(history, &data, checks)
+            });
+            if let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(watch::PATIENCE) {
+                // It can neither be stopped nor left.
+                println!("{hangs}");
+                std::process::exit(1);
+            }
+            judging.join().unwrap_or(Err(panicked))
+        })
+    }
+
     fn live(
         &mut self,
         number: u64,
-        moment: Moment,
-        only_open: bool,
+        planned: Planned,
         summary: &mut Summary,
     ) -> Result<(), Failure> {
         let Campaign { exe, partitions, shards, producers, .. } = self.campaign;
+        let Planned { moment, only_opens } = planned;
         let life = Life {
             data: self.campaign.data(),
             seed: self.seed,
@@ -206,12 +239,12 @@ impl Generation<'_> {
             shards: *shards,
             producers: *producers,
             close_after: moment.close_after(),
-            only_open,
+            only_open: only_opens,
         };
         let lived = watch::run(exe, &life, moment);
         let lived = lived.map_err(|error| Failure::Io(exe.clone(), error))?;
-        self.said.push_str(&lived.text);
-        summary.note(moment, only_open, lived.had_opened, &lived.ledger);
+        self.campaign.say(&lived.text)?;
+        summary.note(planned, lived.had_opened, &lived.ledger);
         self.history.record(&lived.ledger)?;
         match lived.wrong {
             None => Ok(()),
@@ -235,12 +268,12 @@ impl Generation<'_> {
 }
 
 impl Summary {
-    fn note(&mut self, moment: Moment, only_open: bool, had_opened: bool, ledger: &Ledger) {
-        let name = match (moment, only_open, had_opened) {
+    fn note(&mut self, life: Planned, had_opened: bool, ledger: &Ledger) {
+        let name = match (life.moment, life.only_opens, had_opened) {
             (Moment::Opening(_), true, false) => "while recovering",
             (Moment::Opening(_), true, true) => "after recovery",
             (Moment::Opening(_), false, true) => "just opened",
-            _ => moment.name(),
+            _ => life.moment.name(),
         };
         *self.moments.entry(name).or_default() += 1;
         for entry in &ledger.entries {

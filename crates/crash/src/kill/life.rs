@@ -1,5 +1,6 @@
 //! The process that is killed: opens the engine, appends, reads, closes, and says everything.
 
+use std::os::unix::process::parent_id;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -95,8 +96,14 @@ impl Life {
                 Err(error) => return Event::Broken(format!("topic {topic}: {error}")).print(),
             }
         }
+        let ids: Vec<_> = partitions(self.partitions).into_iter().map(|(id, _)| id).collect();
+        for &partition in &ids {
+            match engine.client().watermarks_blocking(partition) {
+                Ok(marks) => Event::Recovered { partition, end: marks.appended() }.print(),
+                Err(error) => return Event::Broken(format!("{partition}: {error}")).print(),
+            }
+        }
         Event::Opened.print();
-        let ids = partitions(self.partitions).into_iter().map(|(id, _)| id).collect();
         let stage = Arc::new(Stage {
             content: Content::new(self.seed),
             life: self.life,
@@ -138,10 +145,13 @@ impl Life {
     }
 }
 
+/// Until it is killed; or whoever would do that is gone.
 fn sleep_for_ever() -> ! {
-    loop {
-        thread::sleep(Duration::from_secs(3600));
+    let parent = parent_id();
+    while parent_id() == parent {
+        thread::sleep(Duration::from_millis(100));
     }
+    std::process::exit(1)
 }
 
 impl Stage {

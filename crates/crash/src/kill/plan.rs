@@ -20,13 +20,20 @@ pub(super) enum Moment {
     Closed(u64),
 }
 
-/// One round: lives on the same directory, then the judge.
+/// Most lives of a round.
+pub(super) const LIVES_MAX: usize = 6;
+
+/// One life: when it ends, and whether it appends, or opens what others left and does nothing more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Planned {
+    pub(super) moment: Moment,
+    pub(super) only_opens: bool,
+}
+
+/// One round: lives on the same directory, one after the other; then the judge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// The life that appends.
-    pub(super) moment: Moment,
-    /// Lives that only open what it left, and are killed so long after they began.
-    pub(super) recoveries: Vec<Duration>,
+    pub(super) lives: Vec<Planned>,
     /// Whether the judge opens a second time.
     pub(super) reopen: bool,
     /// Shards of the judge's engine.
@@ -37,27 +44,39 @@ impl Plan {
     /// The plan of `round` in the directory with this seed.
     pub(super) fn draw(seed: u64, round: u64) -> Plan {
         let mut random = Random::of(&[seed, round]);
-        let mut us = |max: u64| Duration::from_micros(random.below(max));
-        // Opening takes some 20 ms, and ten times as long where the topics are created; a close
-        // is as quick.
-        let opening = us(if round == 0 { 300_000 } else { 30_000 });
-        let (soon, running, closing) = (us(2_000), us(150_000), us(15_000));
-        let recoveries = [us(20_000), us(20_000)];
+        // Opening takes some 20 ms, and ten times as long where the topics are created.
+        let opening = Duration::from_millis(if round == 0 { 300 } else { 30 });
+        let moment = Moment::draw(&mut random, opening);
+        let mut lives = vec![Planned { moment, only_opens: false }];
+        while lives.len() < LIVES_MAX && random.once_in(3) {
+            let only_opens = random.once_in(2);
+            let moment = match only_opens {
+                true => Moment::Opening(below(&mut random, Duration::from_millis(25))),
+                false => Moment::draw(&mut random, Duration::from_millis(30)),
+            };
+            lives.push(Planned { moment, only_opens });
+        }
+        let (reopen, judge_shards) = (random.once_in(4), random.between(1, 3) as usize);
+        Plan { lives, reopen, judge_shards }
+    }
+}
+
+fn below(random: &mut Random, end: Duration) -> Duration {
+    Duration::from_micros(random.below(end.as_micros() as u64))
+}
+
+impl Moment {
+    /// Any moment; `opening` is about as long as an opening takes.
+    fn draw(random: &mut Random, opening: Duration) -> Moment {
         let answers = random.between(1, 200);
-        let moment = match random.below(16) {
-            0..=2 => Moment::Opening(opening),
+        match random.below(16) {
+            0..=2 => Moment::Opening(below(random, opening)),
             3..=5 => Moment::Answer(answers, Duration::ZERO),
-            6..=7 => Moment::Answer(answers, soon),
-            8..=11 => Moment::Running(running),
-            12..=14 => Moment::Closing(answers, closing),
+            6..=7 => Moment::Answer(answers, below(random, Duration::from_millis(2))),
+            8..=11 => Moment::Running(below(random, Duration::from_millis(150))),
+            // A close takes as long as an opening.
+            12..=14 => Moment::Closing(answers, below(random, Duration::from_millis(15))),
             _ => Moment::Closed(answers),
-        };
-        let kills = if random.once_in(4) { random.between(1, 2) } else { 0 };
-        Plan {
-            moment,
-            recoveries: recoveries[..kills as usize].to_vec(),
-            reopen: random.once_in(4),
-            judge_shards: random.between(1, 3) as usize,
         }
     }
 }
@@ -91,12 +110,19 @@ mod tests {
     fn a_seed_gives_the_same_plan_and_many_give_every_moment() {
         assert_eq!(Plan::draw(7, 3), Plan::draw(7, 3));
         let plans: Vec<Plan> = (0..200).map(|round| Plan::draw(7, round)).collect();
-        for name in ["while opening", "after an answer", "while running", "while closing"] {
-            assert!(plans.iter().any(|plan| plan.moment.name() == name), "{name}");
+        let lives = || plans.iter().flat_map(|plan| &plan.lives);
+        for name in [
+            "while opening",
+            "after an answer",
+            "while running",
+            "while closing",
+            "not killed, closed",
+        ] {
+            assert!(lives().any(|life| life.moment.name() == name), "{name}");
         }
-        assert!(plans.iter().any(|plan| plan.moment.name() == "not killed, closed"));
-        for kills in 0..=2 {
-            assert!(plans.iter().any(|plan| plan.recoveries.len() == kills), "{kills}");
-        }
+        assert!(lives().any(|life| life.only_opens));
+        let goes_on = |plan: &Plan| plan.lives.iter().filter(|life| !life.only_opens).count() > 1;
+        assert!(plans.iter().any(goes_on) && !plans.iter().all(goes_on));
+        assert!(plans.iter().all(|plan| plan.lives.len() <= LIVES_MAX));
     }
 }

@@ -13,7 +13,7 @@ use super::life::Life;
 use super::plan::Moment;
 
 /// A life that says nothing for so long hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// One that offers nothing more (it has used up its bytes) is killed although the moment did not
 /// come: so long after it was heard last.
 const IDLE: Duration = Duration::from_millis(300);
@@ -107,7 +107,8 @@ impl Listener {
         let mut deadline = None;
         loop {
             let idle = if self.may_idle() { IDLE } else { PATIENCE };
-            let wait = deadline.map_or(idle, |at: Instant| at - Instant::now().min(at));
+            let wait =
+                deadline.map_or(idle, |at: Instant| at.saturating_duration_since(Instant::now()));
             match self.lines.recv_timeout(wait) {
                 Ok(line) => {
                     if let Some(after) = self.hear(&line) {

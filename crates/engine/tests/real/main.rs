@@ -5,7 +5,6 @@ mod adopt;
 mod callers;
 mod directories;
 mod full_disk;
-mod kill;
 mod life;
 mod log;
 mod no_direct_io;
