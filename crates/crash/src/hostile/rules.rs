@@ -189,8 +189,9 @@ pub(super) enum Told {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     No,
-    For(Duration),
-    /// Until the trouble of this number ends.
+    /// So long, but not beyond the trouble of this number.
+    For(Duration, u64),
+    /// Until that trouble ends.
     Until(u64),
 }
 
@@ -266,7 +267,7 @@ impl Rules {
                     Answer::Errno(errno) => (Wait::No, Told::Errno(errno)),
                     Answer::Short => (Wait::No, Told::Short),
                     Answer::Ragged => (Wait::No, Told::Ragged),
-                    Answer::Slow(time) => (Wait::For(time), Told::Pass),
+                    Answer::Slow(time) => (Wait::For(time, trouble), Told::Pass),
                     Answer::Held { then } => {
                         state.held += 1;
                         (Wait::Until(trouble), then.map_or(Told::Pass, Told::Errno))
@@ -282,7 +283,7 @@ impl Rules {
         let mut state = self.state();
         let (trouble, until) = match wait {
             Wait::No => return,
-            Wait::For(time) => (state.trouble, Some(Instant::now() + time)),
+            Wait::For(time, trouble) => (trouble, Some(Instant::now() + time)),
             Wait::Until(trouble) => (trouble, None),
         };
         while state.trouble == trouble {
