@@ -11,11 +11,12 @@
 //! | [`history`] | the judge's knowledge and rules: pure, no engine in it |
 //! | [`judge`] | opens a data directory, reads everything and holds it against a history |
 //!
-//! The rigs: [`kill`], [`power`], [`rot`].
+//! The rigs: [`kill`], [`power`], [`hostile`], [`rot`].
 #![forbid(unsafe_code)]
 
 pub mod content;
 pub mod history;
+pub mod hostile;
 pub mod judge;
 pub mod kill;
 pub mod ledger;
