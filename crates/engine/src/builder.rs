@@ -43,8 +43,9 @@ pub struct EngineBuilder {
 pub struct OpenSummary {
     /// Partitions that are served.
     pub partitions: usize,
-    /// Every partition that was not found as a clean close leaves it, or could not be opened, by
-    /// id. Data that is damaged is reported by its partition and never stops another.
+    /// Every partition that was not found as a clean close leaves it, that had to be created since
+    /// nothing of it was there, or that could not be opened, by id. Data that is damaged is
+    /// reported by its partition and never stops another.
     pub not_clean: Vec<(PartitionId, Result<OpenReport, ControlError>)>,
     /// The file system refused O_DIRECT, and [`DirectIo::Preferred`] lets the engine go on
     /// through the page cache: memory use and speed are the kernel's.
@@ -232,10 +233,12 @@ fn summary(opened: Vec<Opened>) -> OpenSummary {
     OpenSummary { partitions, not_clean, ..OpenSummary::default() }
 }
 
-/// As a clean close leaves it, or just created.
+/// As a clean close leaves it. One that had to be created was lost: partitions are created when their
+/// topic is.
 fn is_clean(result: &Result<OpenReport, ControlError>) -> bool {
     result.as_ref().is_ok_and(|report| {
         !report.adopted
+            && !report.created
             && report.recovered_batches == 0
             && report.cut_bytes == 0
             && report.quarantined.is_empty()

@@ -86,7 +86,8 @@ fn sign(mut file: &File) -> io::Result<()> {
 
 /// The process id in a lock file, if it holds one.
 fn holder(path: &Path) -> Option<u32> {
-    let flags = OFlags::NOFOLLOW.bits() as i32;
+    // A pipe of that name is not waited for.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     let mut text = String::new();
     file.take(PID_BYTES_MAX).read_to_string(&mut text).ok()?;

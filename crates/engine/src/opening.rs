@@ -1,8 +1,8 @@
 //! Opening partitions: the owner shard makes or recovers the directory; one that belongs to another
 //! incarnation is moved out of the way first.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,8 @@ pub(crate) struct Opener {
     clock: Arc<ClockKeeper>,
     /// The clock record is younger than the data: it says nothing about old timestamps.
     clock_is_new: bool,
+    /// Incarnations of all partitions that there are.
+    live: Mutex<HashSet<u64>>,
 }
 
 /// How the opening of one partition went.
@@ -49,13 +51,14 @@ impl Opener {
         clock_is_new: bool,
     ) -> Opener {
         let client = shards.client(&ClientLimits::default());
-        Opener { dir, shards, client, clock, clock_is_new }
+        Opener { dir, shards, client, clock, clock_is_new, live: Mutex::default() }
     }
 
     /// Opens `entries` side by side, and tells how each went, in the order given. A partition that
     /// cannot be opened never stops the others.
     pub(crate) fn open_all(&self, entries: Vec<Entry>) -> Vec<Opened> {
         let mut results = Vec::with_capacity(entries.len());
+        self.live().extend(entries.iter().map(|entry| entry.incarnation));
         let mut flying: VecDeque<(Entry, Call<OpenReport, ControlError>)> = VecDeque::new();
         for entry in entries {
             if flying.len() == IN_FLIGHT_MAX
@@ -97,7 +100,9 @@ impl Opener {
             thread::sleep(LOCKED_WAIT);
             result = wait(self.begin(entry), || self.begin(entry));
         }
-        if let Some(&OpenError::OtherIncarnation { found, .. }) = open_error(&result) {
+        if let Some(&OpenError::OtherIncarnation { found, .. }) = open_error(&result)
+            && self.is_over(entry, found)
+        {
             result = match self.dir.to_trash(entry.id, found) {
                 Ok(()) => wait(self.begin(entry), || self.begin(entry)),
                 Err(error) => Err(unopened(entry.id, error)),
@@ -110,6 +115,23 @@ impl Opener {
             result = Err(unopened(entry.id, error));
         }
         (entry.id, result)
+    }
+
+    /// True where nothing of incarnation `found` is wanted any more: it is an earlier one than that
+    /// of `entry`, and no other partition's. A later one says that the catalog is an old copy, and
+    /// another's that files changed places: then nobody but a person can tell what belongs where.
+    fn is_over(&self, entry: &Entry, found: u64) -> bool {
+        found < entry.incarnation && !self.live().contains(&found)
+    }
+
+    /// These lives are over.
+    pub(crate) fn forget(&self, incarnations: impl IntoIterator<Item = u64>) {
+        let mut live = self.live();
+        incarnations.into_iter().for_each(|incarnation| drop(live.remove(&incarnation)));
+    }
+
+    fn live(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stamps must come behind what is stored. Ours are below the clock record; those of files that

@@ -61,6 +61,7 @@ impl Works {
     /// failure is the error.
     pub(crate) fn carry_out(&self, plan: &Plan) -> Result<(), ChangeError> {
         let (mut closes, mut begun, mut failed) = (Vec::new(), Vec::new(), None);
+        self.opener.forget(plan.ended.iter().map(|ended| ended.incarnation));
         for step in after(plan) {
             match step {
                 Step::Close(id) => closes.push(id),

@@ -76,7 +76,8 @@ pub trait Disk: Clone + 'static {
     /// Opens `path`. Symbolic links are not followed in the last component.
     fn open(&self, path: &Path, how: Open) -> impl Future<Output = Result<Self::File, IoError>>;
 
-    /// The names in `dir` with true for a directory, in no order. Missing `dir` is an error (`is_not_found`).
+    /// The names in `dir`, in no order, with true for what is no regular file: a directory, or a
+    /// link or pipe that stands where a file should. Missing `dir` is an error (`is_not_found`).
     fn list(&self, dir: &Path) -> impl Future<Output = Result<Vec<(OsString, bool)>, IoError>>;
 
     /// Creates one directory; fine if it exists.

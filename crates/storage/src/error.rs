@@ -190,7 +190,9 @@ impl fmt::Display for OpenError {
             OpenError::Manifest { path, why } => write!(f, "{}: {why}", path.display()),
             OpenError::OtherIncarnation { dir, found, expected } => write!(
                 f,
-                "{} holds incarnation {found} of the partition, expected {expected}; move it away",
+                "{} holds incarnation {found}, expected {expected}: put back the files that belong \
+                 there (they may have changed places with another partition's, or the catalog is \
+                 an old copy), or move the directory away to begin with an empty one",
                 dir.display()
             ),
         }

@@ -19,6 +19,8 @@ pub(crate) struct SparseIndex {
     entries: Vec<IndexEntry>,
     /// Entries from here on are not in the file yet.
     saved: usize,
+    /// The file goes on with entries that were forgotten; the next write takes them off.
+    longer: bool,
 }
 
 impl SparseIndex {
@@ -41,15 +43,20 @@ impl SparseIndex {
             entries.push(entry);
         }
         let saved = entries.len();
-        SparseIndex { entries, saved }
+        SparseIndex { entries, saved, longer: false }
     }
 
     pub(crate) fn entries(&self) -> &[IndexEntry] {
         &self.entries
     }
 
-    /// Adds an entry for the batch at `entry.position` if a step was crossed since the last one.
+    /// Adds an entry for the batch at `entry.position` if a step was crossed since the last one. A
+    /// last entry that says something else of this very batch gives way to it.
     pub(crate) fn note(&mut self, entry: IndexEntry, step: u64) {
+        if self.entries.last().is_some_and(|last| last.position == entry.position && *last != entry)
+        {
+            self.forget_last(1);
+        }
         let due = match self.entries.last() {
             Some(last) => entry.position / step > last.position / step,
             None => true,
@@ -61,16 +68,18 @@ impl SparseIndex {
 
     /// Forgets entries at or above `position`.
     pub(crate) fn cut(&mut self, position: u64) {
-        let keep = self.entries.partition_point(|entry| entry.position < position);
-        self.entries.truncate(keep);
-        self.saved = self.saved.min(keep);
+        self.keep(self.entries.partition_point(|entry| entry.position < position));
     }
 
     /// Forgets the last `count` entries.
     pub(crate) fn forget_last(&mut self, count: usize) {
-        let keep = self.entries.len().saturating_sub(count);
-        self.entries.truncate(keep);
-        self.saved = self.saved.min(keep);
+        self.keep(self.entries.len().saturating_sub(count));
+    }
+
+    fn keep(&mut self, entries: usize) {
+        self.entries.truncate(entries);
+        self.longer |= entries < self.saved;
+        self.saved = self.saved.min(entries);
     }
 
     /// The last entry at or below `offset`.
@@ -99,7 +108,7 @@ impl SparseIndex {
 
     /// True where [`SparseIndex::save`] has something to do.
     pub(crate) fn is_unsaved(&self) -> bool {
-        self.saved < self.entries.len()
+        self.saved < self.entries.len() || (self.longer && !self.entries.is_empty())
     }
 
     /// Blocks that bring an index file up to date: position and bytes, the last block zero-padded.
@@ -108,7 +117,9 @@ impl SparseIndex {
         if !self.is_unsaved() {
             return None;
         }
-        let start = align_down((self.saved * INDEX_ENTRY_LEN) as u64) as usize;
+        // At least the last entry: a file that is too long may lack none.
+        let first = self.saved.min(self.entries.len() - 1);
+        let start = align_down((first * INDEX_ENTRY_LEN) as u64) as usize;
         let end = self.entries.len() * INDEX_ENTRY_LEN;
         let len = align_up((end - start) as u64) as usize;
         let mut buf = alloc(len)?;
@@ -137,6 +148,7 @@ impl SparseIndex {
 
     pub(crate) fn mark_saved(&mut self, entries: usize) {
         self.saved = self.saved.max(entries.min(self.entries.len()));
+        self.longer &= entries != self.entries.len();
     }
 }
 
@@ -223,10 +235,25 @@ mod tests {
     #[test]
     fn cutting_drops_entries_at_and_above() {
         let mut index = SparseIndex::parse(&bytes(&[entry(0), entry(1), entry(2)]));
+        index.cut(65536 * 3);
+        assert!(!index.is_unsaved());
         index.cut(65536);
         assert_eq!(index.entries(), &[entry(0)]);
+        assert!(index.is_unsaved(), "the file goes on");
+        index.mark_saved(1);
         assert!(!index.is_unsaved());
         index.note(entry(1), 65536);
+        assert!(index.is_unsaved());
+    }
+
+    #[test]
+    fn what_a_batch_says_of_itself_stands() {
+        let mut index = SparseIndex::parse(&bytes(&[entry(0), entry(1)]));
+        index.note(entry(1), 65536);
+        assert!(!index.is_unsaved());
+        let other = IndexEntry { base_timestamp: 7, ..entry(1) };
+        index.note(other, 65536);
+        assert_eq!(index.entries(), &[entry(0), other]);
         assert!(index.is_unsaved());
     }
 }

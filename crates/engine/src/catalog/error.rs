@@ -216,7 +216,9 @@ impl fmt::Display for CatalogError {
             ),
             CatalogError::Damaged { path, why } => write!(
                 f,
-                "{} is damaged: {why}; put back a copy of it, the logs are not touched",
+                "{} is damaged: {why}; put back a copy of it (the logs were not touched); \
+                 without one, move `streams` and it away, create the topics anew, and read the \
+                 logs with corelog-dump",
                 path.display()
             ),
         }

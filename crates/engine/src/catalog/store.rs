@@ -46,8 +46,18 @@ pub(crate) struct Store {
 impl Store {
     /// Opens the catalog at `path`; creates an empty one where none is.
     pub(super) fn open(path: &Path, now_us: u64) -> Result<Store, CatalogError> {
-        if !path.exists() {
-            create(path, now_us)?;
+        // Not followed: a link that leads nowhere is no reason to begin an empty catalog.
+        match fs::symlink_metadata(path) {
+            Ok(meta) if meta.is_file() => {}
+            Ok(_) => return Err(damaged(path, "it is no regular file")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if let Some(lost) = path.parent().and_then(engine_wrote) {
+                    let why = format!("it is missing, and {} needs it", lost.display());
+                    return Err(damaged(path, &why));
+                }
+                create(path, now_us)?;
+            }
+            Err(error) => return Err(IoError::new(IoOp::Open, path, error).into()),
         }
         // The check reads all of it. Without it, a file that was changed by someone else is
         // trusted, and the store may panic over it later.
@@ -186,6 +196,22 @@ impl Store {
             other => other,
         }
     }
+}
+
+fn damaged(path: &Path, why: &str) -> CatalogError {
+    CatalogError::Damaged { path: path.to_owned(), why: why.to_owned() }
+}
+
+/// The manifest of a partition below `data_dir`, where there is one: an engine with a catalog wrote
+/// it. The reference server's files, which are adopted, have none.
+fn engine_wrote(data_dir: &Path) -> Option<PathBuf> {
+    let below = |dir: PathBuf| {
+        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path())
+    };
+    let topics = below(data_dir.join("streams")).flat_map(|stream| below(stream.join("topics")));
+    let partitions = topics.flat_map(|topic| below(topic.join("partitions")));
+    partitions.map(|partition| partition.join("manifest")).find(|path| path.is_file())
 }
 
 fn builder() -> Builder {

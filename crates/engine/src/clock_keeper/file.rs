@@ -59,7 +59,16 @@ impl ClockFile {
 
 fn open(path: &Path, how: &mut OpenOptions) -> Result<File, IoError> {
     let opened = how.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path);
-    opened.map_err(|source| IoError::new(IoOp::Open, path, source))
+    let file = opened.map_err(|source| IoError::new(IoOp::Open, path, source))?;
+    match file.metadata() {
+        // Reading a pipe would wait for ever.
+        Ok(meta) if !meta.is_file() => {
+            let text = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
+            Err(IoError::new(IoOp::Open, path, text))
+        }
+        Ok(_) => Ok(file),
+        Err(source) => Err(IoError::new(IoOp::Open, path, source)),
+    }
 }
 
 /// Whole or not at all: a first record that was torn could not be told from a damaged one.

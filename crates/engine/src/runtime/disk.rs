@@ -1,6 +1,6 @@
 //! The real disk of a shard: opening files, directories, and the buffers its files use.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -40,7 +40,8 @@ pub(super) struct ShardIo {
     reclaiming: Cell<bool>,
     /// O_DIRECT handles, or buffered ones.
     direct: bool,
-    template: DmaFile,
+    /// Taken at the end, to be closed: what a partition that failed has left may keep `self` alive.
+    pub(super) template: RefCell<Option<DmaFile>>,
 }
 
 /// Where the shard is in its life.
@@ -100,7 +101,7 @@ impl ShardIo {
             read_budget: Budget::new(limits.read_bytes),
             reclaiming: Cell::new(false),
             direct,
-            template,
+            template: RefCell::new(Some(template)),
         }
     }
 
@@ -205,7 +206,11 @@ impl Disk for RealDisk {
         let fd = opening.await?;
         let failed = |source| IoError::new(IoOp::Open, path, source);
         let _opening = self.io.begin().map_err(failed)?;
-        let dma = fd::adopt(&self.io.template, fd).map_err(failed)?;
+        let dma = match &*self.io.template.borrow() {
+            Some(template) => fd::adopt(template, fd),
+            None => Err(io::Error::other("the shard has ended")),
+        };
+        let dma = dma.map_err(failed)?;
         Ok(RealFile::new(Rc::clone(&self.io), path, dma, how.lock))
     }
 

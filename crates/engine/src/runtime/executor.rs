@@ -73,8 +73,7 @@ pub(super) fn run_shard(
     let _ = ready.send(Ok(facts));
     if start.recv().is_err() {
         let Ready { executor, template, .. } = shard;
-        drop(template);
-        executor.run(async {});
+        executor.run(close(Some(template)));
         return ShardEnd::Clean;
     }
     let (number, on_end) = (shard.seat.number, Arc::clone(&shard.seat.options.on_end));
@@ -184,13 +183,23 @@ fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
         }
     };
     let out = io.leases.out();
+    let template = io.template.take();
     drop(io);
-    executor.run(async {});
+    executor.run(close(template));
     drop(executor);
     match ended {
         Err(panic) => ShardEnd::MainPanicked(panic),
         Ok(()) if out > 0 => ShardEnd::LeasesOut(out),
         Ok(()) => ShardEnd::Clean,
+    }
+}
+
+/// Closes the template file. Dropping it leaves that to the executor, which may end first: then the
+/// file stays open as long as the process, and its file system cannot be unmounted.
+async fn close(template: Option<DmaFile>) {
+    if let Some(template) = template {
+        // It has no name and nothing in it; nobody can use the error.
+        let _ = template.close().await;
     }
 }
 

@@ -167,11 +167,13 @@ impl File for RealFile {
         let failed = move |source| IoError::new(IoOp::Write, &path, source).at(at);
         let begun = check_blocks(at, bytes.as_ref().len()).and_then(|()| self.running());
         // The task has no handle, so nobody can drop it before its end: the write may be polled in
-        // it, without a task of its own around it.
+        // it, without a task of its own around it. A panic of glommio's must still be an answer: a
+        // write that is never answered is waited for for ever.
         spawn.spawn(async move {
             let outcome = match begun {
                 Ok(running) => {
-                    let outcome = running.write(bytes, at).await;
+                    let write = contained(running.write(bytes, at)).await;
+                    let outcome = write.unwrap_or_else(|panic| Err(io::Error::other(panic)));
                     drop((running, file));
                     outcome
                 }

@@ -199,8 +199,8 @@ pub(crate) fn list(dir: &Path) -> Result<Vec<(OsString, bool)>, IoError> {
     let mut names = Vec::new();
     for entry in fs::read_dir(dir).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        let is_dir = entry.file_type().map_err(failed)?.is_dir();
-        names.push((entry.file_name(), is_dir));
+        let is_file = entry.file_type().map_err(failed)?.is_file();
+        names.push((entry.file_name(), !is_file));
     }
     Ok(names)
 }

@@ -23,9 +23,11 @@ use super::spawn::PanicHook;
 use super::start_error::StartError;
 use super::uring;
 
-/// How long a shard thread may take to become ready before it is replaced, and how often it is.
-const START_PATIENCE: Duration = Duration::from_secs(10);
-const START_ATTEMPTS: usize = 3;
+/// How long a shard thread may take to become ready before it is replaced; each next one has twice
+/// as long, as it may be the machine that is slow (31 s together). On a busy machine about one start
+/// in two thousand is slept over: it is to cost its caller a second and not ten.
+const START_PATIENCE: Duration = Duration::from_secs(1);
+const START_ATTEMPTS: u32 = 5;
 
 /// How the shards of an engine are to run.
 #[derive(Clone)]
@@ -192,13 +194,15 @@ impl Launched {
     /// slept over (`pulse.rs`): such a thread is given up for a new one. It ends by itself should
     /// it ever wake, as nobody tells it to go on.
     fn wait_or_replace(&mut self, again: impl Fn() -> Result<Launched, StartError>) -> Readiness {
+        let mut patience = START_PATIENCE;
         for _ in 1..START_ATTEMPTS {
-            match self.ready.recv_timeout(START_PATIENCE) {
+            match self.ready.recv_timeout(patience) {
                 Ok(readiness) => return readiness,
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Err(StartError::Lost),
                 Err(mpsc::RecvTimeoutError::Timeout) => *self = again()?,
             }
+            patience *= 2;
         }
-        self.ready.recv_timeout(START_PATIENCE).map_err(|_| StartError::Lost)?
+        self.ready.recv_timeout(patience).map_err(|_| StartError::Lost)?
     }
 }

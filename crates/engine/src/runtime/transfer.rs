@@ -19,9 +19,10 @@ pub(super) enum Whole<R> {
 
 /// The bytes of `[at, at + len)` as far as the file goes, by calls of `once(at, len)`.
 ///
-/// A call that ends inside a block ended at the end of the file, and one of full length is complete.
-/// Any other may have been cut short anywhere (an empty one as well), so the rest is asked for again,
-/// and only an empty answer says that the file has ended.
+/// A call of full length is complete. Any other may have been cut short, anywhere: the rest is asked
+/// for again from the last whole block on, as O_DIRECT wants it, and only an answer that brings
+/// nothing more says that the file has ended. Believing less would take a short read for the end of
+/// a log, and a recovery would cut what follows.
 pub(super) async fn read_all<R: AsRef<[u8]>>(
     at: u64,
     len: usize,
@@ -31,18 +32,19 @@ pub(super) async fn read_all<R: AsRef<[u8]>>(
     let mut joined = Vec::new();
     for _ in 0..CALLS_MAX {
         let done = joined.len().max(first.as_ref().len());
-        if done >= len || !done.is_multiple_of(BLOCK) {
+        if done >= len {
             break;
         }
-        let more = uninterrupted(&once, at + done as u64, len - done).await?;
-        if more.as_ref().is_empty() {
+        let from = done / BLOCK * BLOCK;
+        let more = uninterrupted(&once, at + from as u64, len - from).await?;
+        let Some(new) = more.as_ref().get(done - from..).filter(|new| !new.is_empty()) else {
             break;
-        }
+        };
         if joined.is_empty() {
             joined.reserve_exact(len);
             joined.extend_from_slice(first.as_ref());
         }
-        joined.extend_from_slice(more.as_ref());
+        joined.extend_from_slice(new);
     }
     Ok(if joined.is_empty() { Whole::One(first) } else { Whole::Joined(joined) })
 }
@@ -141,17 +143,20 @@ mod tests {
     fn reads() {
         let f = file(9 * B);
         type Case = (usize, usize, &'static [usize], usize, Whole<Vec<u8>>);
-        let cases: [Case; 8] = [
-            // Complete at once; the end inside a block is known at once.
+        let cases: [Case; 10] = [
+            // Complete at once.
             (9 * B, 4 * B, &[], 1, Whole::One(f[..4 * B].to_vec())),
-            (2 * B + 7, 4 * B, &[], 1, Whole::One(f[..2 * B + 7].to_vec())),
-            // The end at a block's end, or before the start, is asked about.
+            // The end, wherever it is, is asked about.
+            (2 * B + 7, 4 * B, &[], 2, Whole::One(f[..2 * B + 7].to_vec())),
             (2 * B, 4 * B, &[], 2, Whole::One(f[..2 * B].to_vec())),
             (0, 4 * B, &[], 2, Whole::One(vec![])),
             // Cut short in the middle, once, twice, and at the last piece of the file.
             (9 * B, 4 * B, &[B], 2, Whole::Joined(f[..4 * B].to_vec())),
             (9 * B, 8 * B, &[B, 3 * B], 3, Whole::Joined(f[..8 * B].to_vec())),
-            (4 * B + 9, 8 * B, &[B], 2, Whole::Joined(f[..4 * B + 9].to_vec())),
+            // Inside of blocks, which looks like the end of the file.
+            (9 * B, 4 * B, &[B + 512], 2, Whole::Joined(f[..4 * B].to_vec())),
+            (4 * B + 9, 8 * B, &[7, B + 7, B - 1], 5, Whole::Joined(f[..4 * B + 9].to_vec())),
+            (4 * B + 9, 8 * B, &[B], 3, Whole::Joined(f[..4 * B + 9].to_vec())),
             // Interrupted before anything and in between.
             (9 * B, 4 * B, &[0, B, 0], 4, Whole::Joined(f[..4 * B].to_vec())),
         ];

@@ -196,25 +196,86 @@ fn a_damaged_partition_never_stops_the_rest() {
     engine.close_blocking().expect("what is open closes in order");
 }
 
-/// The catalog is lost and a new one made: old directories belong to other incarnations. They are
-/// moved away whole, and the new partitions begin empty.
+/// A directory of an earlier incarnation stands in the way of its successor: it is moved away
+/// whole, and the partition begins empty, which is said.
 #[test]
-fn directories_of_another_incarnation_go_to_the_trash_whole() {
+fn directories_of_an_earlier_incarnation_go_to_the_trash_whole() {
     let dir = fresh_dir("other_incarnation");
+    let (streams, earlier) = (dir.join("streams"), dir.join("earlier"));
     for round in 1..=2 {
         let (engine, client) = with_topic(&dir, 1, TopicConfig::default());
-        assert_eq!(client.watermarks_blocking(P).expect("it is open").appended(), 0, "{round}");
         append(&client, round);
         engine.close_blocking().expect("nothing is wrong");
-        let trash = dir.join("trash");
-        let count = if trash.exists() { names(&trash, "").len() } else { 0 };
-        assert_eq!(count as u64, round - 1);
-        fs::remove_file(dir.join("catalog.redb")).expect("it is there");
+        if round == 1 {
+            fs::rename(&streams, &earlier).expect("it is closed");
+            fs::remove_file(dir.join("catalog.redb")).expect("it is there");
+        }
     }
+    fs::remove_dir_all(&streams).expect("it is closed");
+    fs::rename(&earlier, &streams).expect("it is closed");
+    let engine = builder(&dir, 1).open().expect("one partition never stops the engine");
+    let [(P, Ok(report))] = &engine.opened().not_clean[..] else {
+        panic!("{:?}", engine.opened());
+    };
+    assert!(report.created, "{report:?}");
+    let marks = engine.client().watermarks_blocking(P).expect("it is open");
+    assert_eq!(marks.appended(), 0);
+    engine.close_blocking().expect("nothing is wrong");
     let trash = dir.join("trash");
     let moved = trash.join(&names(&trash, "")[0]);
     let log = fs::read(moved.join("00000000000000000000.log")).expect("it was moved whole");
     assert!(log[256..] == batch(1, 2, 3_000)[256..]);
+}
+
+/// Two partitions' manifests, or their whole directories, changed places: only a person can tell
+/// what belongs where. Nothing is moved, and put back it is as it was.
+#[test]
+fn partitions_that_changed_places_are_refused_and_left_alone() {
+    let dir = fresh_dir("changed_places");
+    let config = TopicConfig { partitions: 3, ..TopicConfig::default() };
+    let (engine, client) = with_topic(&dir, 1, config);
+    append(&client, 1);
+    engine.close_blocking().expect("nothing is wrong");
+    let [one, two] = [0, 1].map(|partition| partition_dir(&dir, PartitionId { partition, ..P }));
+    for below in ["manifest", ""] {
+        let swap = || {
+            let between = dir.join("between");
+            fs::rename(one.join(below), &between).expect("it is closed");
+            fs::rename(two.join(below), one.join(below)).expect("it is closed");
+            fs::rename(&between, two.join(below)).expect("it is closed");
+        };
+        swap();
+        let engine = builder(&dir, 1).open().expect("one partition never stops the engine");
+        assert_eq!(engine.opened().partitions, 1, "the third one is served");
+        for (id, opened) in &engine.opened().not_clean {
+            let text = opened.as_ref().expect_err("it is refused").to_string();
+            assert!(text.contains("put back"), "{id}: {text}");
+        }
+        engine.close_blocking().expect("what is open closes in order");
+        assert!(!dir.join("trash").exists(), "nothing was moved");
+        swap();
+        let (engine, client) = reopened(&dir, 1);
+        assert_eq!(client.watermarks_blocking(P).expect("it is open").appended(), 2);
+        engine.close_blocking().expect("nothing is wrong");
+    }
+}
+
+/// An empty catalog beside data that an engine wrote would hide all of it.
+#[test]
+fn a_missing_catalog_is_named_and_not_begun_anew() {
+    let dir = fresh_dir("no_catalog");
+    let (engine, client) = with_topic(&dir, 1, TopicConfig::default());
+    append(&client, 1);
+    engine.close_blocking().expect("nothing is wrong");
+    let (catalog, copy) = (dir.join("catalog.redb"), dir.join("copy"));
+    fs::rename(&catalog, &copy).expect("it is closed");
+    let error = builder(&dir, 1).open().map(drop).expect_err("its catalog is missing").to_string();
+    assert!(error.contains("catalog.redb") && error.contains("put back"), "{error}");
+    assert!(!catalog.exists());
+    fs::rename(&copy, &catalog).expect("it is there");
+    let (engine, client) = reopened(&dir, 1);
+    assert_eq!(client.watermarks_blocking(P).expect("it is open").appended(), 2);
+    engine.close_blocking().expect("nothing is wrong");
 }
 
 /// The clock record says that stamps up to an hour from now were used: none comes again.

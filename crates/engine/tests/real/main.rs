@@ -6,7 +6,6 @@ mod callers;
 mod catalog;
 mod directories;
 mod full_disk;
-mod kill;
 mod life;
 mod log;
 mod no_direct_io;

@@ -127,9 +127,9 @@ pub(super) async fn links_are_not_followed<P: Platform>(case: Case<P>, make_link
     make_link(&case.path("nowhere"), &dangling).expect("make a symbolic link");
     assert!(case.disk().open(&dangling, CREATE).await.is_err(), "created through a link");
     assert!(case.disk().open(&case.path("nowhere"), READ).await.is_err(), "nothing was created");
-    // Removing it removes the link, and listing it does not take it for a directory.
+    // Removing it removes the link, and listing it does not take it for a file.
     let listed = case.disk().list(&case.dir).await.expect("list");
-    assert!(listed.contains(&(OsString::from("link"), false)));
+    assert!(listed.contains(&(OsString::from("link"), true)));
     case.disk().remove(&link).await.expect("remove the link");
     case.open("a", READ).await.close().await.expect("the target is untouched");
 }

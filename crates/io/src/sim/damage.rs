@@ -37,7 +37,9 @@ impl SimDisk {
     pub fn put(&self, path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
         let path = path.as_ref();
         if self.exists(path) {
-            return self.with_file(path, |content| content.replace(bytes));
+            self.with_file(path, |content| content.replace(bytes))?;
+            self.inner.state.borrow_mut().recount();
+            return Ok(());
         }
         let mut state = self.inner.state.borrow_mut();
         let mut content = Content::default();

@@ -112,8 +112,9 @@ impl Tree {
     }
 
     pub(super) fn list(&self, dir: Ino) -> io::Result<Vec<(OsString, bool)>> {
-        let is_dir = |ino: &Ino| matches!(self.nodes.get(ino), Some(Node::Dir { .. }));
-        Ok(self.entries(dir)?.iter().map(|(name, ino)| (name.clone(), is_dir(ino))).collect())
+        let is_no_file =
+            |ino: &Ino| matches!(self.nodes.get(ino), Some(Node::Dir { .. } | Node::Link));
+        Ok(self.entries(dir)?.iter().map(|(name, ino)| (name.clone(), is_no_file(ino))).collect())
     }
 
     /// Adds `node` under a name that is free.

@@ -156,6 +156,7 @@ const ACTIONS: &[&str] = &[
     "close it",
     "choose",
     "move it",
+    "put back",
     "go on",
     "removes what is left",
     "do nothing",

@@ -61,6 +61,11 @@ impl<P: Platform, A: Answer> Cursor<P, A> {
         self.position
     }
 
+    /// Offset of the next batch.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// Memory that the window of the last batch costs.
     pub(super) fn window_cost(&self) -> usize {
         self.window.as_ref().map_or(0, |window| window.cost())

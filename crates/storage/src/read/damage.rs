@@ -1,6 +1,9 @@
 //! What a poll says about damage, and where reading may go on.
 
-use corelog_format::{FormatError, FormatErrorKind};
+use corelog_format::{
+    BATCH_BYTES_MAX, BATCH_HEADER_LEN, BatchHeader, FRAME_HEADER_LEN, FormatError, FormatErrorKind,
+    SearchBudget, next_header,
+};
 use corelog_io::Platform;
 
 use super::cursor::Cursor;
@@ -15,39 +18,153 @@ pub(super) const ONE_BATCH: Want = Want { bytes: 0, until: 0, way: 0, run: 0 };
 
 /// Index entries behind damage that are tried in search of the next readable batch.
 const TRIED_MAX: usize = 64;
+/// Bytes searched for a batch at once, and in all: the longest batch may be what is damaged.
+const LOOK_BYTES: u64 = 256 << 10;
+const LOOK_BYTES_MAX: u64 = BATCH_BYTES_MAX + LOOK_BYTES;
 
-/// The poll's error for `fault`, with the place where reading may go on.
+/// Goes on behind the damage that stopped `cursor`, where what is `wanted` stands there; otherwise
+/// the poll's error.
+pub(super) async fn past<P: Platform, A: Answer>(
+    cursor: Cursor<P, A>,
+    fault: ReadFault,
+    wanted: u64,
+) -> Result<Cursor<P, A>, PollError> {
+    match fault {
+        ReadFault::Io(error) => Err(PollError::Io(error)),
+        ReadFault::Damage(damage) => match behind(&cursor, damage.at).await {
+            Some(start) if start.offset <= wanted => Ok(cursor.restart(start)),
+            behind => Err(corrupt(cursor.source(), damage, behind)),
+        },
+    }
+}
+
+/// The poll's error for the fault that stopped `cursor`, with the place where reading may go on.
 pub(super) async fn failed<P: Platform, A: Answer>(
-    source: &Source<P, A>,
+    cursor: &Cursor<P, A>,
     fault: ReadFault,
 ) -> PollError {
-    let Damage { at, why, .. } = match fault {
-        ReadFault::Io(error) => return PollError::Io(error),
-        ReadFault::Damage(damage) => damage,
-    };
+    match fault {
+        ReadFault::Io(error) => PollError::Io(error),
+        ReadFault::Damage(damage) => {
+            let behind = behind(cursor, damage.at).await;
+            corrupt(cursor.source(), damage, behind)
+        }
+    }
+}
+
+fn corrupt<P: Platform, A: Answer>(
+    source: &Source<P, A>,
+    Damage { at, why, .. }: Damage,
+    behind: Option<Start>,
+) -> PollError {
     let (inner, segment) = (&source.inner, source.segment);
     Counters::add(&inner.counters.corrupt_reads, 1);
-    let resume_offset = match resume(source, at).await {
-        Some(offset) => Some(offset),
-        None => inner.segments.borrow().after(segment),
-    };
+    let next_segment = || inner.segments.borrow().after(segment);
+    let resume_offset = behind.map(|start| start.offset).or_else(next_segment);
     PollError::Corrupt { segment, position: at, resume_offset, why }
 }
 
-/// The first offset behind damage at `position` in the segment from which reading works: an index
-/// entry whose batch verifies.
-async fn resume<P: Platform, A: Answer>(source: &Source<P, A>, mut position: u64) -> Option<u64> {
+/// The first batch of the segment behind damage at `position`. Between the damage and the next place
+/// that the index names, a batch counts only if whole batches lead from it to just that place: one
+/// that stands in a message's payload does not pass for a batch of the log.
+async fn behind<P: Platform, A: Answer>(cursor: &Cursor<P, A>, position: u64) -> Option<Start> {
+    let (inner, segment) = (&cursor.source().inner, cursor.source().segment);
+    let named = named(cursor.source(), cursor.offset(), position).await;
+    let source = Source::open(inner, segment).await.ok()?;
+    let after = inner.segments.borrow().after(segment);
+    let last = match (named, after) {
+        (Some(start), _) => Last { position: Some(start.position), offset: Some(start.offset) },
+        // A sealed file has no length of its own to stop at.
+        (None, Some(after)) => Last { position: None, offset: Some(after) },
+        (None, None) => Last { position: Some(source.end), offset: None },
+    };
+    let found = search(source, cursor.offset(), position, last).await;
+    found.or(named)
+}
+
+/// The first index entry behind `position`, where `offset` should be, whose batch verifies.
+async fn named<P: Platform, A: Answer>(
+    source: &Source<P, A>,
+    offset: u64,
+    mut position: u64,
+) -> Option<Start> {
     let again = Source::open(&source.inner, source.segment).await.ok()?;
     let mut cursor = Cursor::new(again, source.origin());
     for _ in 0..TRIED_MAX {
         let entry = cursor.source().look(|index| index.after_position(position))?;
         cursor = cursor.restart(Start::of(entry));
-        if matches!(cursor.next(&ONE_BATCH).await, Ok(Some(_))) {
-            return Some(entry.base_offset);
+        if entry.base_offset > offset && matches!(cursor.next(&ONE_BATCH).await, Ok(Some(_))) {
+            return Some(Start { hint: false, ..Start::of(entry) });
         }
         position = entry.position;
     }
     None
+}
+
+/// Where the batches behind damage must end: what is known of it.
+#[derive(Clone, Copy)]
+struct Last {
+    position: Option<u64>,
+    offset: Option<u64>,
+}
+
+/// The first batch behind `position`, where one with `offset` is damaged, from which whole batches
+/// lead to `last`.
+async fn search<P: Platform, A: Answer>(
+    source: Source<P, A>,
+    offset: u64,
+    position: u64,
+    last: Last,
+) -> Option<Start> {
+    let partition_id = u64::from(source.inner.place.partition_id);
+    let end = last.position.unwrap_or(u64::MAX).min(position.saturating_add(LOOK_BYTES_MAX));
+    let mut budget = SearchBudget::of_file(end - position);
+    let mut cursor = Cursor::new(source, Start { position, offset, hint: true });
+    let mut at = position + 1;
+    while at < end && !budget.is_used_up() {
+        let window = cursor.source().bytes(at, LOOK_BYTES.min(end - at)).await.ok()?;
+        let mut from = 0;
+        while let Some(place) = next_header(&window[from..]) {
+            let (here, header) = (at + (from + place) as u64, &window[from + place..]);
+            let header = BatchHeader::parse(header).ok()?;
+            let ahead = header.base_offset.checked_sub(offset);
+            // A message takes a frame's header at least.
+            let reach = (here - position) / FRAME_HEADER_LEN as u64;
+            if header.partition_id == partition_id && ahead.is_some_and(|n| n > 0 && n <= reach) {
+                let start = Start { position: here, offset: header.base_offset, hint: false };
+                cursor = cursor.restart(Start { hint: true, ..start });
+                if leads_to(&mut cursor, last).await {
+                    return Some(start);
+                }
+                budget.charge(cursor.position() - here);
+            }
+            from += place + 1;
+        }
+        // The next window begins with the header that this one cuts short.
+        at += match window.len().checked_sub(BATCH_HEADER_LEN - 1) {
+            Some(searched) if searched > 0 => searched as u64,
+            _ => return None,
+        };
+    }
+    None
+}
+
+/// True where whole batches lead from `cursor` to just there.
+async fn leads_to<P: Platform, A: Answer>(cursor: &mut Cursor<P, A>, last: Last) -> bool {
+    loop {
+        match cursor.next(&ONE_BATCH).await {
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => return false,
+        }
+        let (position, offset) = (cursor.position(), cursor.offset());
+        if last.position == Some(position) || last.position.is_none() && last.offset == Some(offset)
+        {
+            return last.offset.is_none_or(|last| last == offset);
+        }
+        if last.position.is_some_and(|last| position > last) {
+            return false;
+        }
+    }
 }
 
 /// No segment holds `offset`: files are missing in front of `first`.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use corelog_io::Platform;
 
 use super::cursor::{Cursor, Stored};
-use super::damage::{ended_early, failed};
+use super::damage::{ended_early, past};
 use super::hints::Hint;
 use super::plan::Want;
 use super::select::{Selection, Take};
@@ -30,7 +30,7 @@ pub(super) async fn serve<P: Platform, A: Answer>(
     let start = find(&source, hint, wanted);
     let way = if start.hint { inner.config.index_step } else { 0 };
     let mut want = want(selection, way, run);
-    let (mut cursor, mut found, from) = first(source, start, &want).await?;
+    let (mut cursor, mut found, from) = first(source, start, &want, wanted).await?;
     let mut looked_up = hint.is_none();
     let after = inner.segments.borrow().after(segment);
     let mut goes_on = None;
@@ -55,10 +55,7 @@ pub(super) async fn serve<P: Platform, A: Answer>(
         // What was taken of it is counted; the rest may go.
         drop(batch);
         want = self::want(selection, 0, run);
-        found = match cursor.next(&want).await {
-            Ok(found) => found,
-            Err(fault) => return Err(failed(cursor.source(), fault).await),
-        };
+        (cursor, found) = self::next(cursor, &want, wanted).await?;
     }
     let next = selection.next();
     if let Some((base_offset, position)) = goes_on {
@@ -86,20 +83,38 @@ async fn first<P: Platform, A: Answer>(
     source: Source<P, A>,
     mut start: Start,
     want: &Want,
+    wanted: u64,
 ) -> Result<(Cursor<P, A>, Option<Stored<BytesOf<P>>>, Began), PollError> {
     let mut cursor = Cursor::new(source, start);
     let mut lies = 0;
-    loop {
+    while start.hint {
         match cursor.next(want).await {
             Ok(found) => {
                 return Ok((cursor, found, Began { position: start.position, lied: lies > 0 }));
             }
-            Err(ReadFault::Damage(_)) if start.hint => {
+            Err(ReadFault::Damage(_)) => {
                 lies += 1;
                 start = cursor.source().before(start, lies);
                 cursor = cursor.restart(start);
             }
-            Err(fault) => return Err(failed(cursor.source(), fault).await),
+            Err(ReadFault::Io(error)) => return Err(PollError::Io(error)),
+        }
+    }
+    let (cursor, found) = next(cursor, want, wanted).await?;
+    Ok((cursor, found, Began { position: start.position, lied: lies > 0 }))
+}
+
+/// The next batch; where damage stands before what is `wanted`, the first one behind it.
+async fn next<P: Platform, A: Answer>(
+    mut cursor: Cursor<P, A>,
+    want: &Want,
+    wanted: u64,
+) -> Result<(Cursor<P, A>, Option<Stored<BytesOf<P>>>), PollError> {
+    loop {
+        match cursor.next(want).await {
+            Ok(found) => return Ok((cursor, found)),
+            // Each time further behind in the file.
+            Err(fault) => cursor = past(cursor, fault, wanted).await?,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use corelog_format::IndexEntry;
-use corelog_io::{IoError, Platform};
+use corelog_io::{File, IoError, Platform, align_down, align_up};
 
 use super::index_load;
 use super::plan::{self, Cut, Reach, Want};
@@ -147,6 +147,14 @@ impl<P: Platform, A: Answer> Source<P, A> {
     pub(super) fn ready(&self, position: u64, at_least: u64) -> Option<Rc<Window<BytesOf<P>>>> {
         let window = self.inner.life.window(self.segment, position, false)?;
         (window.covers(position, at_least) && window.bytes().is_some()).then_some(window)
+    }
+
+    /// Up to `len` bytes of the file from `position` on, for nobody else.
+    pub(super) async fn bytes(&self, position: u64, len: u64) -> Result<Vec<u8>, IoError> {
+        let start = align_down(position);
+        let bytes = self.file.read_at(start, (align_up(position + len) - start) as usize).await?;
+        let bytes = bytes.as_ref().get((position - start) as usize..).unwrap_or_default();
+        Ok(bytes[..bytes.len().min(len as usize)].to_vec())
     }
 
     fn reach(&self, want: &Want) -> Reach {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use corelog_io::Platform;
 
 use super::cursor::Cursor;
-use super::damage::{ONE_BATCH, failed};
+use super::damage::{ONE_BATCH, failed, hole};
 use super::plan::Want;
 use super::source::{Source, Start};
 use super::walker::ReadFault;
@@ -35,6 +35,11 @@ pub(super) async fn first_at<P: Platform, A: Answer>(
     }
     for segment in segments.split_off(low.saturating_sub(1)) {
         if let Some(offset) = first_in(inner, segment, time).await? {
+            let first = inner.segments.borrow().first();
+            // The files that are missing in front may hold an earlier one.
+            if offset == first && start < first {
+                return Err(hole(start, first));
+            }
             return Ok(Some(offset.max(start)));
         }
     }
@@ -82,7 +87,7 @@ async fn first_in<P: Platform, A: Answer>(
                 cursor = cursor.restart(start);
                 continue;
             }
-            Err(fault) => return Err(failed(cursor.source(), fault).await),
+            Err(fault) => return Err(failed(&cursor, fault).await),
         };
         let Some(batch) = found else { return Ok(None) };
         if batch.header.base_timestamp >= time {

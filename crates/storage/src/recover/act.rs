@@ -153,7 +153,9 @@ async fn finish<P: Platform>(
         }
         last_block = self::last_block(file.as_ref(), mark.position).await?;
     }
-    let start = survey.first_offset().max(segments[0]);
+    // Without a manifest the first file says where the log begins; with one, a file that is missing
+    // in front is missed.
+    let start = survey.start().unwrap_or(segments[0]);
     let marker = match survey.marker {
         Some(mut marker) => {
             if fault.is_none() && marker.mark() != mark {

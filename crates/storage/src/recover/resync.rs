@@ -9,11 +9,12 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use corelog_format::{
-    BATCH_HEADER_LEN, BatchHeader, Expect, FRAME_HEADER_LEN, Mark, SearchBudget, first_nonzero,
-    next_header,
+    BATCH_BYTES_MAX, BATCH_HEADER_LEN, BatchHeader, Expect, FRAME_HEADER_LEN, Mark, SearchBudget,
+    first_nonzero, next_header,
 };
 use corelog_io::{BLOCK, Disk, File, Open, align_down, align_up};
 
+use crate::config::SEGMENT_BYTES_MAX;
 use crate::read::{ReadFault, Walker};
 use crate::segments::log_path;
 use crate::{OpenError, Place};
@@ -74,6 +75,10 @@ impl Later {
     }
 }
 
+/// No log is longer: a full segment may take one more batch. What lies behind in a file that is (a
+/// hole of terabytes, perhaps) is not looked at, as looking would take for ever.
+const LOG_BYTES_MAX: u64 = SEGMENT_BYTES_MAX + BATCH_BYTES_MAX;
+
 /// Searches a whole file.
 pub(super) async fn later<D: Disk>(
     disk: &D,
@@ -85,8 +90,16 @@ pub(super) async fn later<D: Disk>(
     let len = file.len().await?;
     let partition_id = place.partition_id;
     let known = (0, segment);
-    let search = Search { file, partition_id, next_offset: segment, range: 0..len, known };
-    Ok(Later { segment, searched: search.run(0, bytes_read).await? })
+    let range = 0..len.min(LOG_BYTES_MAX);
+    let search = Search { file, partition_id, next_offset: segment, range, known };
+    let mut searched = search.run(0, bytes_read).await?;
+    if len > LOG_BYTES_MAX {
+        let next_offset = segment.saturating_add(offsets_in(&(0..len)));
+        let furthest = Reached { next_offset, last_timestamp: 0 };
+        searched.reached = Some(searched.reached.unwrap_or_default().and(furthest));
+        searched.used = len;
+    }
+    Ok(Later { segment, searched })
 }
 
 /// Search of one file.

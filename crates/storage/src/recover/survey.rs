@@ -38,14 +38,14 @@ impl Survey {
             listed => listed?,
         };
         let mut indexes = Vec::new();
-        for (name, is_dir) in names {
-            match (name.to_str().and_then(parse_file_name), is_dir) {
+        for (name, is_no_file) in names {
+            match (name.to_str().and_then(parse_file_name), is_no_file) {
                 (Some((first_offset, FileKind::Log)), false) => survey.logs.push(first_offset),
                 (Some((first_offset, FileKind::Index)), false) => indexes.push(first_offset),
-                _ if name == MANIFEST_FILE && !is_dir => {}
-                _ if name == QUARANTINE_DIR && is_dir => {}
-                _ if (name == CONSUMERS_FILE || name == CONSUMERS_TEMPORARY) && !is_dir => {}
-                _ if name == REFERENCE_DIR && is_dir => {}
+                _ if name == MANIFEST_FILE && !is_no_file => {}
+                _ if name == QUARANTINE_DIR && is_no_file => {}
+                _ if (name == CONSUMERS_FILE || name == CONSUMERS_TEMPORARY) && !is_no_file => {}
+                _ if name == REFERENCE_DIR && is_no_file => {}
                 _ => survey.ignored.push(name),
             }
         }
@@ -111,8 +111,14 @@ impl Survey {
         self.marker.as_ref().map(Marker::mark)
     }
 
+    /// First retained offset; 0 where no manifest names one.
     pub(super) fn first_offset(&self) -> u64 {
-        self.marker.as_ref().map_or(0, Marker::first_offset)
+        self.start().unwrap_or(0)
+    }
+
+    /// First retained offset, where a manifest names one.
+    pub(super) fn start(&self) -> Option<u64> {
+        self.marker.as_ref().map(Marker::first_offset)
     }
 
     /// Where something stands that the mark calls synced, or not; without a mark, why there is none.

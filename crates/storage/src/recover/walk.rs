@@ -333,6 +333,8 @@ async fn batches<F: File>(
     report: &mut OpenReport,
 ) -> Result<(Mark, Halt), OpenError> {
     let mut end = from;
+    // The file may end before the place that an index names.
+    let left = |end: &Mark| len.saturating_sub(end.position);
     loop {
         let found = match walker.next().await {
             Ok(Some(found)) => found,
@@ -343,18 +345,18 @@ async fn batches<F: File>(
             }
             Err(ReadFault::Io(error)) => return Err(error.into()),
             Err(ReadFault::Damage(Damage { why, below_mark, .. })) => {
-                return Ok((end, Halt::damage(below_mark, why, len - end.position)));
+                return Ok((end, Halt::damage(below_mark, why, left(&end))));
             }
         };
         let header = found.header;
         if let Some(mark) = mark {
             if found.at >= mark.position && found.findings.time_went_back {
                 let why = time_went_back(found.at, end.last_timestamp, header.base_timestamp);
-                return Ok((end, Halt::damage(false, why, len - end.position)));
+                return Ok((end, Halt::damage(false, why, left(&end))));
             }
             if found.at < mark.position && walker.position() > mark.position {
                 let why = off_the_mark(found.at, mark.position);
-                return Ok((end, Halt::damage(true, why, len - end.position)));
+                return Ok((end, Halt::damage(true, why, left(&end))));
             }
         }
         let above = mark.is_none_or(|mark| found.at >= mark.position);

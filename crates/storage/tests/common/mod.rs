@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use bytes::Bytes;
-use corelog_format::{Batch, BatchBuilder, Expect, Message, Step, UnverifiedBatch, scan};
+use corelog_format::{
+    Batch, BatchBuilder, BatchHeader, Expect, Message, Step, UnverifiedBatch, scan,
+};
 use corelog_io::sim::{Rng, Sim, SimPlatform};
 use corelog_storage::{
     Ack, AdmittedBatch, Answer, AppendError, Appended, From, LogConfig, OpenError, OpenReport,
@@ -163,6 +165,17 @@ impl Model {
         self.batches.last().map_or(0, |(_, a)| a.base_offset + u64::from(a.message_count))
     }
 
+    /// Takes in what is stored behind what was answered: batches whose append was never answered.
+    pub async fn take_in(&mut self, log: &Log) {
+        while self.end() < log.watermarks().appended() {
+            let got = poll(log, From::Offset(self.end()), 1, 1).await.unwrap();
+            let header = *got.batches()[0].header();
+            let BatchHeader { base_offset, base_timestamp, message_count, .. } = header;
+            let appended = Appended { base_offset, base_timestamp, message_count };
+            self.push(got.bytes.into(), appended);
+        }
+    }
+
     /// Reads everything from `from` on in polls of random limits and compares every byte.
     pub async fn check_all(&self, log: &Log, rng: &mut Rng) {
         let mut next = self.batches.first().map_or(0, |(_, a)| a.base_offset);
@@ -243,6 +256,41 @@ pub fn logs(sim: &Sim) -> Vec<u64> {
     let names = sim.disk().files();
     let names = names.iter().filter(|p| p.parent() == Some(&place().dir));
     names.filter_map(|p| name(p).strip_suffix(".log")?.parse().ok()).collect()
+}
+
+/// Where each batch of a model begins in its (only) segment, and where the last one ends.
+pub fn starts(model: &Model) -> Vec<u64> {
+    let mut at = 0;
+    let mut starts = vec![0];
+    for (bytes, _) in &model.batches {
+        at += bytes.len() as u64;
+        starts.push(at);
+    }
+    starts
+}
+
+/// Opens, checks that exactly `expect` batches are left, appends one more, closes, opens again.
+pub fn survives_with(sim: &Sim, model: &Model, expect: usize, what: &str) {
+    sim.run(async {
+        let platform = sim.platform();
+        let (log, report) = try_open(platform, LogConfig::default()).await.unwrap();
+        assert_eq!(report.damage, [], "{what}");
+        let mut left = Model { batches: model.batches[..expect].to_vec() };
+        assert_eq!(log.watermarks().appended(), left.end(), "{what}");
+        let len = sim.disk().durable_contents(log_file(0)).unwrap().len() as u64;
+        assert_eq!(len, *starts(&left).last().unwrap(), "{what}: what is no log is cut, durably");
+        left.check_all(&log, &mut Rng::new(1)).await;
+        let bytes = batch(999, &[100]);
+        let appended = append_wait(&log, &bytes, Ack::Durable).await;
+        assert_eq!(appended.base_offset, left.end(), "{what}");
+        left.push(bytes, appended);
+        log.close().await.unwrap();
+        let log = open(platform, LogConfig::default()).await;
+        left.check_all(&log, &mut Rng::new(2)).await;
+        log.close().await.unwrap();
+        let file = sim.disk().contents(log_file(0)).unwrap();
+        assert_eq!(file_batches(&file).len(), expect + 1, "{what}: nothing of the tail came back");
+    });
 }
 
 /// Answers into a slot, or panics.

@@ -132,6 +132,19 @@ fn leases_that_stay_out_are_counted_and_stay_readable() {
     assert!(bytes == patterned(BLOCK, 9), "readable after the executor is gone");
 }
 
+/// Whoever has closed the engine may unmount its file system.
+#[test]
+fn nothing_in_the_directory_stays_open() {
+    let dir = fresh_dir("all_closed");
+    let main = main_of(|_, _| async {});
+    let runtime = Runtime::start(options(&dir, 2), main).expect("the runtime starts");
+    assert_eq!(runtime.join(), [ShardEnd::Clean, ShardEnd::Clean]);
+    let entries = std::fs::read_dir("/proc/self/fd").expect("there is /proc");
+    let links = entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    let open: Vec<_> = links.filter(|path| path.starts_with(&dir)).collect();
+    assert!(open.is_empty(), "{open:?}");
+}
+
 /// Thousands of trips to a file thread and back, each of them a chance for glommio to sleep over
 /// the answer (`pulse.rs`): without the pulse this stood still for ever on a busy machine.
 #[test]

@@ -1,0 +1,113 @@
+//! Who steps over damage gets everything behind it: no more is lost than what is damaged.
+
+mod common;
+
+use common::*;
+use corelog_io::sim::Sim;
+use corelog_storage::{From, LogConfig, PollError};
+
+/// Polls everything, stepping over damage: base offsets served, and how often damage was met.
+async fn read_over(log: &Log) -> (Vec<u64>, usize) {
+    let (mut next, mut offsets, mut damages) = (0, Vec::new(), 0);
+    loop {
+        match poll(log, From::Offset(next), u32::MAX, 1 << 20).await {
+            Ok(got) if got.batches().is_empty() => return (offsets, damages),
+            Ok(got) => {
+                offsets.extend(got.batches().iter().map(|b| b.header().base_offset));
+                next = got.next;
+            }
+            Err(PollError::Corrupt { resume_offset: Some(resume), .. }) => {
+                assert!(resume > next, "stepping over goes forward");
+                (next, damages) = (resume, damages + 1);
+            }
+            Err(PollError::Corrupt { resume_offset: None, .. }) => return (offsets, damages + 1),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Batches of one message each, many between two index entries: whatever is damaged in one (its
+/// length, its offset, a payload), the next one is where reading goes on.
+#[test]
+fn one_damaged_batch_hides_no_other() {
+    const COUNT: u64 = 60;
+    for victim in [0, 1, 17, 58, 59] {
+        // The fields that a walk goes by, a reserved byte, the frame's header and its payload.
+        for byte in [0, 8, 9, 16, 40, 100, 256, 280, 310] {
+            let sim = Sim::new(victim);
+            let config = LogConfig::default();
+            sim.run(filled(sim.platform(), config.clone(), &[500; COUNT as usize]));
+            let len = sim.disk().contents(log_file(0)).unwrap().len() as u64 / COUNT;
+            sim.disk().flip_bit(log_file(0), victim * len + byte, 3).unwrap();
+            sim.run(async {
+                let log = open(sim.platform(), config).await;
+                let (offsets, damages) = read_over(&log).await;
+                let rest: Vec<u64> = (0..COUNT).filter(|offset| *offset != victim).collect();
+                assert_eq!((offsets, damages), (rest, 1), "batch {victim}, byte {byte}");
+                log.close().await.unwrap();
+            });
+        }
+    }
+}
+
+/// A message's payload that is a batch of just this place does not pass for a batch of the log.
+#[test]
+fn a_batch_in_a_payload_is_not_where_reading_goes_on() {
+    let sim = Sim::new(1);
+    let config = LogConfig::default();
+    let mut bytes = sim.run(async {
+        filled(sim.platform(), config.clone(), &[500, 2_000, 500]).await;
+        sim.disk().contents(log_file(0)).unwrap()
+    });
+    // The third batch, whole, in the middle of the second one's payload.
+    let (third, second) = (bytes.len() - (256 + 48 + 500), 256 + 48 + 500);
+    let copy = bytes[third..].to_vec();
+    bytes[second + 256 + 48 + 100..][..copy.len()].copy_from_slice(&copy);
+    sim.disk().put(log_file(0), &bytes).unwrap();
+    sim.run(async {
+        let log = open(sim.platform(), config).await;
+        assert_eq!(read_over(&log).await, (vec![0, 2], 1));
+        log.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_missing_first_segment_is_named_and_is_not_the_start_of_the_log() {
+    let sim = Sim::new(2);
+    let config = small_segments();
+    let model = sim.run(filled(sim.platform(), config.clone(), &[400_000; 8]));
+    let second = logs(&sim)[1];
+    sim.disk().delete(log_file(0)).unwrap();
+    sim.run(async {
+        let log = open(sim.platform(), config).await;
+        assert_eq!(log.watermarks().start(), 0);
+        let times = [0, model.batches[0].1.base_timestamp, model.batches[1].1.base_timestamp];
+        for from in [From::Offset(0), From::First].into_iter().chain(times.map(From::Timestamp)) {
+            match poll(&log, from, u32::MAX, 1 << 20).await {
+                Err(PollError::Corrupt { resume_offset, .. }) => {
+                    assert_eq!(resume_offset, Some(second), "{from:?}");
+                }
+                other => panic!("{from:?}: {:?}", other.map(|got| got.next)),
+            }
+        }
+        let (offsets, damages) = read_over(&log).await;
+        assert_eq!((offsets, damages), ((second..8).collect(), 1));
+        log.close().await.unwrap();
+    });
+}
+
+#[test]
+fn an_index_that_points_behind_the_end_of_its_log_is_a_lie_like_others() {
+    let sim = Sim::new(3);
+    let config = LogConfig { index_step: 4096, ..LogConfig::default() };
+    sim.run(filled(sim.platform(), config.clone(), &[3_000; 20]));
+    sim.disk().truncate(log_file(0), 10_000).unwrap();
+    sim.run(async {
+        let (log, report) = try_open(sim.platform(), config).await.unwrap();
+        assert_eq!((report.row, report.damage.len()), ("corrupt", 1), "{report:?}");
+        assert_eq!(log.watermarks().appended(), 20, "what is gone keeps its offsets");
+        let (offsets, damages) = read_over(&log).await;
+        assert_eq!((offsets, damages), (vec![0, 1, 2], 1));
+        log.close().await.unwrap();
+    });
+}
