@@ -409,7 +409,7 @@ fn a_window_of_the_active_segment_serves_nothing_that_was_written_after_it_was_r
 #[test]
 fn a_long_poll_over_windows_that_others_have_checked_lets_other_tasks_run() {
     let sim = Sim::new(13);
-    let model = sim.run(filled(sim.platform(), LogConfig::default(), &vec![50; 4_000]));
+    let model = sim.run(filled(sim.platform(), LogConfig::default(), &[50; 4_000]));
     sim.run(async {
         let (log, _) = open_with(&sim, SharedLimits::default()).await;
         read(&log, &model, 0, 4_000).await.unwrap();
