@@ -312,8 +312,10 @@ impl<P: Platform> Life<P> {
             // A long batch may need all the memory that reads have: the cache gives way.
             self.shared.drop_windows();
         } else if self.keeps(segment) {
-            let windows = &mut self.shared.inner.cache.borrow_mut().windows;
-            let before = windows.insert(self.number, segment, window, !ahead);
+            let mut cache = self.shared.inner.cache.borrow_mut();
+            let before = cache.windows.insert(self.number, segment, window, !ahead);
+            // Giving memory back may run code that comes here: see `trim_cache`.
+            drop(cache);
             drop(before);
         }
         self.shared.trim_cache();
@@ -328,8 +330,10 @@ impl<P: Platform> Life<P> {
 
     /// Forgets a window whose bytes are of no use; the next one who wants them reads anew.
     pub(crate) fn forget(&self, segment: u64, window: &Rc<Window<Bytes<P>>>) {
-        let windows = &mut self.shared.inner.cache.borrow_mut().windows;
-        windows.remove(self.number, segment, window);
+        let mut cache = self.shared.inner.cache.borrow_mut();
+        let kept = cache.windows.remove(self.number, segment, window);
+        drop(cache);
+        drop(kept);
     }
 
     /// Forgets handles, indexes and windows of segments below `first`, whose files are about to be

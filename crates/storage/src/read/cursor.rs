@@ -22,6 +22,9 @@ use crate::partition::BytesOf;
 /// as this many bytes of payload, and a 1 MiB batch of 1,000 messages is a slice of its own.
 const SLICE: u64 = 1 << 20;
 const MESSAGE_WORK: u64 = 512;
+/// A batch that need not be checked again is little work, but not none: a poll may pass ten
+/// thousands of them, so it yields after each 512.
+const KNOWN_WORK: u64 = SLICE / 512;
 
 /// A batch that verified and stands in its place.
 pub(super) struct Stored<S> {
@@ -174,6 +177,8 @@ impl<P: Platform, A: Answer> Cursor<P, A> {
             self.check(rest)?;
             window.verified(place.clone());
             self.work += len + u64::from(header.message_count) * MESSAGE_WORK;
+        } else {
+            self.work += KNOWN_WORK;
         }
         self.known = true;
         self.position = place.end;
