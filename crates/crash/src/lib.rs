@@ -23,3 +23,4 @@ pub mod ledger;
 pub mod power;
 pub mod random;
 pub mod rot;
+pub mod topics;

@@ -29,7 +29,7 @@ fn written(name: &str) -> (PathBuf, History) {
     let engine = small_engine(&dir, 1).open().expect("a fresh directory opens");
     let client = engine.client();
     let config = TopicConfig { segment_bytes: 1 << 20, ..TopicConfig::default() };
-    client.create_topic_blocking(0, 0, config).expect("the topic is new");
+    corelog_crash::topics::create_topic(&client, 0, 0, config).expect("the topic is new");
     for nth in 0..BATCHES {
         let (key, level) = (key(nth), Ack::Appended);
         history.note(&Event::Offered { partition: P, key, level }).expect("it is new");

@@ -127,7 +127,9 @@ impl Opener {
     /// These lives are over.
     pub(crate) fn forget(&self, incarnations: impl IntoIterator<Item = u64>) {
         let mut live = self.live();
-        incarnations.into_iter().for_each(|incarnation| drop(live.remove(&incarnation)));
+        for incarnation in incarnations {
+            live.remove(&incarnation);
+        }
     }
 
     fn live(&self) -> MutexGuard<'_, HashSet<u64>> {

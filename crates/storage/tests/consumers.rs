@@ -155,7 +155,7 @@ fn what_was_durable_survives_any_crash() {
         let sim = Sim::new(seed);
         let mut rng = Rng::new(seed);
         let told = Rc::new(RefCell::new(Told::default()));
-        let steps = rng.between(50, 3_000);
+        let steps = rng.between(50, 1_500);
         let is_cut = rng.below(2) == 0;
         let ended = {
             let (told, mut rng) = (Rc::clone(&told), Rng::new(seed + 1));

@@ -75,7 +75,7 @@ fn what_was_durable_in_a_block_outlives_a_torn_rewrite_of_it() {
                 log
             });
             let end = *starts(&model).last().unwrap();
-            if end % BLOCK as u64 == 0 {
+            if end.is_multiple_of(BLOCK as u64) {
                 continue;
             }
             let next = batch(99, &[rng.below(6_000) as usize]);

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use corelog::error::CreateTopicError;
 use corelog::{Ack, Engine, PartitionId};
 
 use crate::content::{BatchKey, Content};
@@ -16,6 +15,7 @@ use crate::ledger::Event;
 use crate::random::Random;
 
 use super::{STREAM, partitions, producer, reader, topics};
+use crate::topics::create_topic;
 
 /// A life offers about so many bytes, then it idles: directories stay small.
 const BYTES: u64 = 6 << 20;
@@ -91,9 +91,8 @@ impl Life {
             sleep_for_ever();
         }
         for (topic, config) in topics(self.partitions) {
-            match engine.client().create_topic_blocking(STREAM, topic, config) {
-                Ok(()) | Err(CreateTopicError::Exists { .. }) => {}
-                Err(error) => return Event::Broken(format!("topic {topic}: {error}")).print(),
+            if let Err(error) = create_topic(&engine.client(), STREAM, topic, config) {
+                return Event::Broken(format!("topic {topic}: {error}")).print();
             }
         }
         let ids: Vec<_> = partitions(self.partitions).into_iter().map(|(id, _)| id).collect();

@@ -14,6 +14,7 @@ use crate::content::BatchKey;
 use crate::judge::small_engine;
 use crate::ledger::Event;
 use crate::random::Random;
+use crate::topics::create_topic;
 
 /// Lives the lives of `plan` in the data directory `dir`, which is not there yet.
 ///
@@ -26,7 +27,7 @@ pub fn write(plan: &Plan, dir: &Path) -> Result<(), String> {
         let client = engine.client();
         if life == 0 {
             for (config, topic) in plan.topics.iter().zip(0..) {
-                let created = client.create_topic_blocking(0, topic, config.clone());
+                let created = create_topic(&client, 0, topic, config.clone());
                 created.map_err(|error| error.to_string())?;
             }
         }

@@ -87,8 +87,8 @@ fn topics() -> [(u32, u32, TopicConfig); 3] {
             TopicConfig { partitions: 3, enforce_fsync: true, index_step: 4096, ..small.clone() },
         ),
         (
-            7,
-            3,
+            1,
+            0,
             TopicConfig {
                 partitions: 2,
                 preallocate_segments: true,
@@ -125,7 +125,7 @@ pub fn write_and_wait(dir: &Path, ending: Ending) -> Result<(), Box<dyn std::err
     let engine = super::judge::builder(dir).open()?;
     let client = engine.client();
     for (stream, topic, config) in topics() {
-        client.create_topic_blocking(stream, topic, config)?;
+        crate::topics::create_topic(&client, stream, topic, config)?;
     }
     for id in ids() {
         append(&client, id, 0..BATCHES - LATE)?;

@@ -67,18 +67,21 @@ fn a_catalog_that_cannot_be_written_hurts_no_partition() {
     let running = Running::start(&mounted.point, 6);
     let client = running.engine.client();
     mounted.disk.begin(&[Rule::new(Op::Write, Kind::Catalog, Answer::Errno(libc::EIO))]);
-    let failed = client.create_topic_blocking(0, 7, TopicConfig::default());
+    let create = |client: &corelog::Client, name: &str| {
+        client.catalog().create_topic(0, name, TopicConfig::default()).wait().map(drop)
+    };
+    let failed = create(&client, "seven");
     let text = failed.expect_err("its catalog cannot be written").to_string();
     assert!(text.contains("catalog") && text.contains("Input/output error"), "{text}");
     let start = running.counts();
     running.wait(&start, |_, new| unhurt(new, 4)).unwrap_or_else(|behind| panic!("{behind}"));
     mounted.disk.end();
-    let again = client.create_topic_blocking(0, 8, TopicConfig::default());
+    let again = create(&client, "eight");
     println!("with the trouble gone: {again:?}");
     drop(client);
     running.end(&mounted.point, true);
     let engine = builder(&mounted.point).open().expect("a healthy disk");
-    let created = engine.client().create_topic_blocking(0, 9, TopicConfig::default());
+    let created = create(&engine.client(), "nine");
     created.expect("the catalog is open again");
     engine.close_blocking().expect("nothing is wrong");
 }

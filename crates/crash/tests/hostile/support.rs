@@ -91,7 +91,7 @@ pub(crate) fn create_topics(client: &Client) {
             enforce_fsync: topic == FSYNC,
             ..TopicConfig::default()
         };
-        client.create_topic_blocking(0, topic, config).expect("the topic is new");
+        corelog_crash::topics::create_topic(client, 0, topic, config).expect("the topic is new");
     }
 }
 

@@ -84,9 +84,9 @@ impl Consumers {
         };
         let mut offsets = BTreeMap::new();
         for OffsetEntry { kind, id, offset } in entries {
-            match end.checked_sub(1) {
-                Some(last) => drop(offsets.insert((kind.code(), id), (kind, offset.min(last)))),
-                None => {}
+            // In an empty log there is nothing that could have been consumed.
+            if let Some(last) = end.checked_sub(1) {
+                offsets.insert((kind.code(), id), (kind, offset.min(last)));
             }
             must |= offset >= end;
         }

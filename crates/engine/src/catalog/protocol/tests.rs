@@ -37,13 +37,13 @@ impl Machine {
     fn take(&mut self, step: Step) {
         match step {
             Step::Close(id) => drop(self.served.remove(&id)),
-            Step::MoveAway(ended) => self.to_trash(ended.id, ended.incarnation),
+            Step::MoveAway(ended) => self.throw_away(ended.id, ended.incarnation),
             Step::Open(entry) => {
                 // As the opener does: a directory of another life goes first.
                 if let Some(found) = self.dirs.get(&entry.id).copied()
                     && found != entry.incarnation
                 {
-                    self.to_trash(entry.id, found);
+                    self.throw_away(entry.id, found);
                 }
                 self.dirs.insert(entry.id, entry.incarnation);
                 self.served.insert(entry.id, entry.incarnation);
@@ -51,7 +51,7 @@ impl Machine {
         }
     }
 
-    fn to_trash(&mut self, id: PartitionId, incarnation: u64) {
+    fn throw_away(&mut self, id: PartitionId, incarnation: u64) {
         assert!(!self.served.contains_key(&id), "{id} is moved away while it is served");
         if self.dirs.get(&id) == Some(&incarnation) {
             self.dirs.remove(&id);
