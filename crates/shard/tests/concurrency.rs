@@ -79,6 +79,8 @@ fn a_slow_sync_holds_up_only_those_who_wait_for_it() {
     sim.run(async {
         let shards = opened(&sim, 1, 2).await;
         let client = shards.client(&ClientLimits::default());
+        // The first append waits for space, which is another matter.
+        client.append(id(0), batch([99]), Ack::Written).await.unwrap();
         let delay = Fault::delay(Duration::from_millis(200)).of(IoOp::Sync).on("/2-0/").for_ever();
         sim.disk().inject(delay);
         let before = shards.stats(0).await.unwrap().partitions[0].1.syncs;

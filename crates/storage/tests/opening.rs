@@ -218,7 +218,11 @@ fn blank_files_in_between_are_stepped_over_and_removed() {
     for reserved in [0, 9_000] {
         let sim = Sim::new(12);
         // Offsets 0..3 fill the first segment; the second begins at 3.
+        // All of it above the mark, which never moves.
+        let fault = Fault::lose_write().on("manifest").from_nth(2).for_ever();
+        let fault = sim.disk().inject(fault);
         let model = filled_and_killed(&sim, small_segments(), &[500_000, 500_000, 100_000, 10, 20]);
+        sim.disk().lift(fault);
         assert_eq!(logs(&sim), [0, 3]);
         for blank in [1, 2, 4, 7] {
             sim.disk().put(log_file(blank), &vec![0; reserved]).unwrap();

@@ -2,9 +2,14 @@
 //!
 //! The catalog commits first: a partition exists when its row does, and its directory follows.
 //! Every partition has an incarnation that is never used again; the directory's manifest names the
-//! one it belongs to. [`CatalogKeeper`] is the way to the thread that does the file I/O. `model` is all of
-//! it in memory, `look` reads it, `plan` what a change comes to, `protocol` what the directories do then, `row` what a plan writes, `store` the tables,
-//! `record` their bytes, `key` their keys.
+//! one it belongs to. [`CatalogKeeper`] is the way to the thread that does the file I/O.
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `model`, `named` | all of it in memory; `look` reads it for embedders |
+//! | `plan` | what a change comes to: `row`s, and lives that end and begin |
+//! | `protocol` | what directories do then, and at an opening |
+//! | `store`, `record`, `key` | the tables, the bytes of their rows, their keys |
 
 mod error;
 mod key;

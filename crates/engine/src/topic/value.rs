@@ -180,6 +180,36 @@ mod tests {
             (O::MessageExpiry, Text("Server_default"), Some(ServerDefault)),
             (O::MessageExpiry, Text("5"), None),
             (O::MessageExpiry, Int64(5), None),
+            (O::EnforceFsync, Bool(true), Some(Flag(true))),
+            (O::EnforceFsync, Text("false"), Some(Flag(false))),
+            (O::EnforceFsync, Text("True"), None),
+            (O::EnforceFsync, Uint8(1), None),
+            (O::EnforceFsync, HeaderValue::from_parts(3, &[2]), None),
+            (O::EnforceFsync, HeaderValue::from_parts(3, &[1, 0]), None),
+            (O::MessagesRequiredToSave, Uint32(0), None),
+            (O::MessagesRequiredToSave, Uint32(1), Some(Number(1))),
+            (O::MessagesRequiredToSave, Uint32(MESSAGES_MAX), Some(Number(MESSAGES_MAX.into()))),
+            (O::MessagesRequiredToSave, Uint32(MESSAGES_MAX + 1), None),
+            (O::MessagesRequiredToSave, Text("4097"), Some(Number(4097))),
+            (O::MessagesRequiredToSave, Text("+1"), None),
+            (O::MessagesRequiredToSave, Text("4294967296"), None),
+            (O::MessagesRequiredToSave, Uint64(1), None),
+            (O::SizeOfMessagesRequiredToSave, Uint64(0), Some(ServerDefault)),
+            (O::SizeOfMessagesRequiredToSave, Uint64(1), Some(Number(1))),
+            (O::SizeOfMessagesRequiredToSave, Uint64(SAVE_BYTES_MAX), Some(Number(SAVE_BYTES_MAX))),
+            (O::SizeOfMessagesRequiredToSave, Uint64(SAVE_BYTES_MAX + 1), None),
+            (O::SizeOfMessagesRequiredToSave, Text("1 MiB"), Some(Number(1 << 20))),
+            (O::SizeOfMessagesRequiredToSave, Raw(&[1]), None),
+            (O::PreallocateSegments, Text("true"), Some(Flag(true))),
+            (O::PreallocateSegments, Raw(&[1]), None),
+        ]
+    }
+
+    /// Sizes of topics and segments.
+    #[rustfmt::skip]
+    fn sizes() -> Vec<(TopicOption, HeaderValue<'static>, Option<Meaning>)> {
+        use TopicOption as O;
+        vec![
             (O::MaxTopicSize, Uint64(1), Some(Number(1))),
             (O::MaxTopicSize, Uint64(0), Some(ServerDefault)),
             (O::MaxTopicSize, Text("unlimited"), Some(Number(u64::MAX))),
@@ -206,41 +236,19 @@ mod tests {
             (O::SegmentSize, Text("128MiB"), Some(Number(128 << 20))),
             (O::SegmentSize, Text("1000 KB"), None),
             (O::SegmentSize, Text("none"), Some(ServerDefault)),
-            (O::EnforceFsync, Bool(true), Some(Flag(true))),
-            (O::EnforceFsync, Text("false"), Some(Flag(false))),
-            (O::EnforceFsync, Text("True"), None),
-            (O::EnforceFsync, Uint8(1), None),
-            (O::EnforceFsync, HeaderValue::from_parts(3, &[2]), None),
-            (O::EnforceFsync, HeaderValue::from_parts(3, &[1, 0]), None),
-            (O::MessagesRequiredToSave, Uint32(0), None),
-            (O::MessagesRequiredToSave, Uint32(1), Some(Number(1))),
-            (O::MessagesRequiredToSave, Uint32(MESSAGES_MAX), Some(Number(MESSAGES_MAX.into()))),
-            (O::MessagesRequiredToSave, Uint32(MESSAGES_MAX + 1), None),
-            (O::MessagesRequiredToSave, Text("4097"), Some(Number(4097))),
-            (O::MessagesRequiredToSave, Text("+1"), None),
-            (O::MessagesRequiredToSave, Text("4294967296"), None),
-            (O::MessagesRequiredToSave, Uint64(1), None),
-            (O::SizeOfMessagesRequiredToSave, Uint64(0), Some(ServerDefault)),
-            (O::SizeOfMessagesRequiredToSave, Uint64(1), Some(Number(1))),
-            (O::SizeOfMessagesRequiredToSave, Uint64(SAVE_BYTES_MAX), Some(Number(SAVE_BYTES_MAX))),
-            (O::SizeOfMessagesRequiredToSave, Uint64(SAVE_BYTES_MAX + 1), None),
-            (O::SizeOfMessagesRequiredToSave, Text("1 MiB"), Some(Number(1 << 20))),
-            (O::SizeOfMessagesRequiredToSave, Raw(&[1]), None),
-            (O::PreallocateSegments, Text("true"), Some(Flag(true))),
-            (O::PreallocateSegments, Raw(&[1]), None),
         ]
     }
 
     #[test]
     fn every_form_of_every_value() {
-        for (option, value, wanted) in rows() {
+        for (option, value, wanted) in rows().into_iter().chain(sizes()) {
             assert_eq!(option.meaning(value), wanted, "{} = {value:?}", option.key());
         }
     }
 
     #[test]
     fn a_canonical_value_means_the_same() {
-        for (option, _, meaning) in rows() {
+        for (option, _, meaning) in rows().into_iter().chain(sizes()) {
             let Some(meaning) = meaning else { continue };
             let canonical = meaning.canonical(option);
             assert_eq!(canonical.code(), option.default_value().code(), "{}", option.key());

@@ -63,7 +63,7 @@ impl fmt::Display for OffsetError {
             OffsetError::Io(error) => {
                 write!(
                     f,
-                    "the offset counts, but is not durable yet; it is tried again, or retry now: {error}"
+                    "the offset counts but is not durable yet; retry, or wait a second: {error}"
                 )
             }
             OffsetError::Closed => {

@@ -196,7 +196,7 @@ fn below_the_mark(row: &'static str) -> Option<Situation> {
         "corrupt" => {
             let scene = Scene::new(&SIZES, Closed);
             scene.sim.disk().flip_bit(log_file(1), scene.at(2) + 300, 3).unwrap();
-            Situation { damage: &["Corrupt"], ..scene.is(row, 2, 4, &[0, 1, 4]) }
+            Situation { damage: &["Corrupt"], ..scene.is(row, 4, 4, &[0, 1, 4]).without(2) }
         }
         "cut short" => {
             let scene = Scene::new(&SIZES, Closed);
@@ -236,7 +236,7 @@ fn without_a_mark(row: &'static str) -> Option<Situation> {
             scene.delete(manifest());
             // The length of a batch points far behind the file.
             scene.sim.disk().flip_bit(log_file(1), scene.at(2) + 32 + 2, 4).unwrap();
-            Situation { damage: &["Corrupt"], ..scene.is(row, 2, 4, &[0, 1, 4]) }
+            Situation { damage: &["Corrupt"], ..scene.is(row, 4, 4, &[0, 1, 4]).without(2) }
         }
         "damage without a mark" => {
             let scene = Scene::new(&SIZES, Closed);
@@ -282,6 +282,12 @@ fn kind(damage: &OpenDamage) -> &'static str {
 }
 
 impl Situation {
+    /// A poll steps over this batch, and serves what stands behind it.
+    fn without(mut self, damaged: usize) -> Situation {
+        self.served.batches.remove(damaged);
+        self
+    }
+
     /// The disk in this state.
     pub fn sim(&self, seed: u64) -> Sim {
         let sim = Sim::from_image(seed, &self.image);
