@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use corelog_shard::{
-    AppendCall, FlushCall, PartitionId, PollCall, Producer, Records, ShardThread, WatermarksCall,
+    AppendCall, Call, FlushCall, PartitionId, PollCall, Producer, Records, ShardThread,
+    WatermarksCall,
 };
-use corelog_storage::{Ack, Appended, OpenReport, Watermarks};
+use corelog_storage::{Ack, Appended, ConsumerKey, OpenReport, Trimmed, Watermarks};
 
 use crate::control::{AskedShard, Control};
-use crate::error::{AppendError, ControlError, PollError, ReopenError, Unavailable};
+use crate::error::{AppendError, ControlError, OffsetError, PollError, ReopenError, Unavailable};
 use crate::poll::Poll;
 use crate::stats::EngineStats;
 use crate::streams::Catalog;
@@ -90,6 +91,48 @@ impl Client {
     /// As there, and `OnShard`.
     pub fn poll_blocking(&self, partition: PartitionId, poll: Poll) -> Result<Records, PollError> {
         self.shard.poll_blocking(partition, poll.into())
+    }
+
+    /// Stores `offset` for `who`: that of the last message that it is done with. It may go back; one
+    /// above the last message is refused. In force before any later call of this thread; with
+    /// `Ack::Appended` durable within a second, with the others when this is answered.
+    pub fn store_offset(
+        &self,
+        partition: PartitionId,
+        who: ConsumerKey,
+        offset: u64,
+        ack: Ack,
+    ) -> Call<(), OffsetError> {
+        self.shard.store_offset(partition, who, offset, ack)
+    }
+
+    /// Deletes what `who` has stored. `NothingStored` where that is nothing.
+    pub fn delete_offset(
+        &self,
+        partition: PartitionId,
+        who: ConsumerKey,
+        ack: Ack,
+    ) -> Call<(), OffsetError> {
+        self.shard.delete_offset(partition, who, ack)
+    }
+
+    /// What `who` has stored, if anything.
+    pub fn offset(
+        &self,
+        partition: PartitionId,
+        who: ConsumerKey,
+    ) -> Call<Option<u64>, OffsetError> {
+        self.shard.offset(partition, who)
+    }
+
+    /// Deletes the `count` oldest sealed segments; fewer where there are not so many, or where a
+    /// consumer has stored an offset in front of their end. The active one always stays.
+    pub fn delete_segments(
+        &self,
+        partition: PartitionId,
+        count: u32,
+    ) -> Call<Trimmed, ControlError> {
+        self.shard.delete_segments(partition, count)
     }
 
     /// How far the log of `partition` has come.

@@ -5,8 +5,10 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use corelog_io::{Platform, Spawn};
-use corelog_shard::{AppendCall, FlushCall, Lend, PartitionId, PollCall, WatermarksCall};
-use corelog_storage::Ack;
+use corelog_shard::{
+    AppendCall, Call, FlushCall, Lend, OffsetError, PartitionId, PollCall, WatermarksCall,
+};
+use corelog_storage::{Ack, ConsumerKey};
 
 use crate::guests::Guests;
 use crate::poll::Poll;
@@ -70,6 +72,36 @@ impl ShardContext {
     /// As [`Client::poll`](crate::Client::poll).
     pub fn poll(&self, partition: PartitionId, poll: Poll) -> PollCall {
         self.inner.poll(partition, poll.into())
+    }
+
+    /// As [`Client::store_offset`](crate::Client::store_offset).
+    pub fn store_offset(
+        &self,
+        partition: PartitionId,
+        who: ConsumerKey,
+        offset: u64,
+        ack: Ack,
+    ) -> Call<(), OffsetError> {
+        self.inner.store_offset(partition, who, offset, ack)
+    }
+
+    /// As [`Client::delete_offset`](crate::Client::delete_offset).
+    pub fn delete_offset(
+        &self,
+        partition: PartitionId,
+        who: ConsumerKey,
+        ack: Ack,
+    ) -> Call<(), OffsetError> {
+        self.inner.delete_offset(partition, who, ack)
+    }
+
+    /// As [`Client::offset`](crate::Client::offset).
+    pub fn offset(
+        &self,
+        partition: PartitionId,
+        who: ConsumerKey,
+    ) -> Call<Option<u64>, OffsetError> {
+        self.inner.offset(partition, who)
     }
 
     /// As [`Client::watermarks`](crate::Client::watermarks).

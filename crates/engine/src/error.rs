@@ -6,6 +6,7 @@
 //! | changes of the catalog | [`ChangeError`] |
 //! | `append`, `flush` | [`AppendError`] |
 //! | `poll`, `watermarks` | [`PollError`] |
+//! | `store_offset`, `delete_offset`, `offset` | [`OffsetError`] |
 //! | `reopen_partition` | [`ReopenError`] |
 //! | `stats` | [`ControlError`] |
 //! | `run_on_shard` | [`RunError`] |
@@ -24,13 +25,15 @@ pub use corelog_format::{BuildError, FormatError, FormatErrorKind};
 pub use corelog_io::{IoError, IoOp};
 use corelog_shard::PartitionId;
 pub use corelog_shard::{
-    AppendError, ControlError, FailureReason, PartitionFailure, PollError, Unavailable,
+    AppendError, ControlError, FailureReason, OffsetError, PartitionFailure, PollError, Unavailable,
 };
 pub use corelog_storage::ConfigError;
 
 /// The errors of one partition's log: what [`AppendError::Storage`] and its like hold.
 pub mod storage {
-    pub use corelog_storage::{AppendError, CloseError, Fault, OpenError, PollError};
+    pub use corelog_storage::{
+        AppendError, CloseError, Fault, OffsetError, OpenError, PollError, TrimError,
+    };
 }
 
 /// The engine did not open. Nothing of it runs any more; the data is as it was.

@@ -109,6 +109,8 @@ pub use runtime::{DirectIo, HugePageAlloc};
 pub use streams::{Catalog, GroupInfo, Ident, StreamInfo, TopicInfo};
 pub use topic::{OptionDescription, OptionScope, TopicConfig, TopicOptions, describe_options};
 
-pub use corelog_format::{BatchBuilder, Compression, Identifier, Message, OptionsBlock};
+pub use corelog_format::{
+    BatchBuilder, Compression, ConsumerKind, Identifier, Message, OptionsBlock,
+};
 pub use corelog_shard::{Call, PartitionId, Producer, Records};
-pub use corelog_storage::{Ack, Appended, Watermarks};
+pub use corelog_storage::{Ack, Appended, ConsumerKey, Trimmed, Watermarks};

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use corelog_io::IoError;
 use corelog_shard::{
-    Call, Client, ClientLimits, ControlError, FailureReason, PartitionFailure, PartitionId, Shards,
-    Unavailable,
+    Call, Client, ClientLimits, ControlError, FailureReason, Follow, PartitionFailure, PartitionId,
+    Shards, Unavailable,
 };
 use corelog_storage::{OpenError, OpenReport, Place, PollQuery};
 
@@ -108,6 +108,10 @@ impl Opener {
                 Err(error) => Err(unopened(entry.id, error)),
             };
         }
+        // A crash may have kept it from hearing of the last change.
+        if result.is_ok() {
+            self.tell(entry.id, &entry.follow);
+        }
         if let Ok(report) = &result
             && (report.adopted || self.clock_is_new)
             && let Err(error) = self.lift_clock(entry.id)
@@ -115,6 +119,13 @@ impl Opener {
             result = Err(unopened(entry.id, error));
         }
         (entry.id, result)
+    }
+
+    /// Tells a partition of its topic. One that is not served is told when it is opened.
+    pub(crate) fn tell(&self, id: PartitionId, follow: &Follow) {
+        while let Err(Unavailable::Busy) = self.shards.follow(id, follow.clone()) {
+            thread::sleep(BUSY_WAIT);
+        }
     }
 
     /// True where nothing of incarnation `found` is wanted any more: it is an earlier one than that

@@ -1,6 +1,8 @@
 //! What a poll asks for.
 
-use corelog_storage::{From as Start, PollQuery};
+use std::time::Duration;
+
+use corelog_storage::{ConsumerKey, From as Start, PollQuery};
 
 /// Bytes of a poll that does not say.
 const BYTES_DEFAULT: usize = 1 << 20;
@@ -45,6 +47,26 @@ impl Poll {
     /// From `messages` before the end on.
     pub fn last(messages: u32) -> Poll {
         Poll::new(Start::Last(messages))
+    }
+
+    /// From the message behind the one whose offset `who` has stored on; from the first retained one
+    /// where it has stored nothing.
+    pub fn next(who: ConsumerKey) -> Poll {
+        Poll::new(Start::Next(who))
+    }
+
+    /// Stores the offset of the last message that is served for `who`, unless it has stored a higher
+    /// one. The poll does not wait for that: it is durable within a second.
+    pub fn auto_commit(mut self, who: ConsumerKey) -> Poll {
+        self.query.commit = Some(who);
+        self
+    }
+
+    /// Waits so long for messages where there are none, and ends with the first that come. Costs
+    /// one of the polls that may be in flight meanwhile, and nothing else.
+    pub fn max_wait(mut self, wait: Duration) -> Poll {
+        self.query.max_wait = wait;
+        self
     }
 
     /// At most so many bytes of batches, headers included. Default 1 MiB; the shard's limit

@@ -80,6 +80,9 @@ impl Works {
                 failed.get_or_insert(ChangeError::Partition { partition, why });
             }
         }
+        for (partition, follow) in &plan.follows {
+            self.opener.tell(*partition, follow);
+        }
         if !plan.ended.is_empty() {
             self.trash.empty();
         }

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use corelog_storage::{Ack, AdmittedBatch, Appended, PollQuery, Watermarks};
+use corelog_storage::{Ack, AdmittedBatch, Appended, ConsumerKey, PollQuery, Trimmed, Watermarks};
 
 use crate::limits::Budget;
 use crate::reply::Call;
 use crate::request::{AppendReply, Ask, Request};
 use crate::shards::{ByMailbox, Route, Shards};
 use crate::thread::ShardThread;
-use crate::{AppendError, ClientLimits, PartitionId, PollError, Producer, Records, Unavailable};
+use crate::{
+    AppendError, ClientLimits, ControlError, OffsetError, PartitionId, PollError, Producer,
+    Records, Unavailable,
+};
 
 /// An append on its way.
 pub type AppendCall = Call<Appended, AppendError>;
@@ -124,6 +127,48 @@ impl Client {
         self.watermarks(partition).wait()
     }
 
+    /// Stores `offset`, that of the last message that `who` is done with.
+    pub fn store_offset(
+        &self,
+        partition: PartitionId,
+        who: ConsumerKey,
+        offset: u64,
+        ack: Ack,
+    ) -> Call<(), OffsetError> {
+        self.store_by(&ByMailbox, partition, who, Some(offset), ack)
+    }
+
+    /// Deletes what `who` has stored.
+    pub fn delete_offset(
+        &self,
+        partition: PartitionId,
+        who: ConsumerKey,
+        ack: Ack,
+    ) -> Call<(), OffsetError> {
+        self.store_by(&ByMailbox, partition, who, None, ack)
+    }
+
+    /// What `who` has stored.
+    pub fn offset(
+        &self,
+        partition: PartitionId,
+        who: ConsumerKey,
+    ) -> Call<Option<u64>, OffsetError> {
+        self.offset_by(&ByMailbox, partition, who)
+    }
+
+    /// Deletes the `count` oldest sealed segments, as far as consumers have read them.
+    pub fn delete_segments(
+        &self,
+        partition: PartitionId,
+        count: u32,
+    ) -> Call<Trimmed, ControlError> {
+        let (handle, client) = (self.shards.owner_of(partition), Some(&self.budget));
+        handle.call(&handle.trims, client, &ByMailbox, |reply| {
+            Request::Ask(partition, Ask::DeleteSegments { count, reply })
+        })
+    }
+
     /// A handle whose appends keep their order across `Busy`. It shares this client's limits.
     pub fn producer(&self, partition: PartitionId) -> Producer {
         Producer::new(self.clone(), partition)
@@ -192,6 +237,32 @@ impl Client {
         let (handle, client) = (self.shards.owner_of(id), Some(&self.budget));
         handle.call(&handle.polls, client, route, |reply| {
             Request::Ask(id, Ask::Poll { query, reply })
+        })
+    }
+
+    pub(crate) fn store_by(
+        &self,
+        route: &impl Route,
+        id: PartitionId,
+        who: ConsumerKey,
+        offset: Option<u64>,
+        ack: Ack,
+    ) -> Call<(), OffsetError> {
+        let (handle, client) = (self.shards.owner_of(id), Some(&self.budget));
+        handle.call(&handle.stores, client, route, |reply| {
+            Request::Ask(id, Ask::StoreOffset { who, offset, ack, reply })
+        })
+    }
+
+    pub(crate) fn offset_by(
+        &self,
+        route: &impl Route,
+        id: PartitionId,
+        who: ConsumerKey,
+    ) -> Call<Option<u64>, OffsetError> {
+        let (handle, client) = (self.shards.owner_of(id), Some(&self.budget));
+        handle.call(&handle.offsets, client, route, |reply| {
+            Request::Ask(id, Ask::Offset { who, reply })
         })
     }
 

@@ -5,12 +5,12 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use corelog_io::{Platform, Spawn};
-use corelog_storage::{Ack, PollQuery};
+use corelog_storage::{Ack, ConsumerKey, PollQuery};
 
 use crate::client::{AppendCall, FlushCall, Outgoing, PollCall, WatermarksCall};
 use crate::records::Lend;
 use crate::shard::{BytesOf, State};
-use crate::{Client, ClientLimits, PartitionId};
+use crate::{Call, Client, ClientLimits, OffsetError, PartitionId};
 
 /// A shard from inside: as [`Client`], but partitions of this shard are called directly, without
 /// mailbox and wake; those of others cross. Cheap to clone; local to the shard's thread.
@@ -57,6 +57,36 @@ impl<P: Platform, L: Lend<BytesOf<P>>> ShardContext<P, L> {
     /// As [`Client::poll`].
     pub fn poll(&self, partition: PartitionId, query: PollQuery) -> PollCall {
         self.client.poll_by(&self.state, partition, query)
+    }
+
+    /// As [`Client::store_offset`].
+    pub fn store_offset(
+        &self,
+        partition: PartitionId,
+        who: ConsumerKey,
+        offset: u64,
+        ack: Ack,
+    ) -> Call<(), OffsetError> {
+        self.client.store_by(&self.state, partition, who, Some(offset), ack)
+    }
+
+    /// As [`Client::delete_offset`].
+    pub fn delete_offset(
+        &self,
+        partition: PartitionId,
+        who: ConsumerKey,
+        ack: Ack,
+    ) -> Call<(), OffsetError> {
+        self.client.store_by(&self.state, partition, who, None, ack)
+    }
+
+    /// As [`Client::offset`].
+    pub fn offset(
+        &self,
+        partition: PartitionId,
+        who: ConsumerKey,
+    ) -> Call<Option<u64>, OffsetError> {
+        self.client.offset_by(&self.state, partition, who)
     }
 
     /// As [`Client::watermarks`].

@@ -242,6 +242,8 @@ pub enum ControlError {
     NotPoisoned(PartitionId),
     /// The partition is closed, but its end is not in order; the next opening recovers it.
     Close(corelog_storage::CloseError),
+    /// Segments were not deleted.
+    Trim(corelog_storage::TrimError),
 }
 
 impl From<Unavailable> for ControlError {
@@ -261,6 +263,7 @@ impl fmt::Display for ControlError {
                 write!(f, "{partition} has had no fault, nothing was done; go on using it")
             }
             ControlError::Close(error) => error.fmt(f),
+            ControlError::Trim(error) => error.fmt(f),
         }
     }
 }
@@ -271,6 +274,42 @@ impl std::error::Error for ControlError {
             ControlError::Unavailable(why) => Some(why),
             ControlError::InUse(_) | ControlError::NotPoisoned(_) => None,
             ControlError::Close(error) => Some(error),
+            ControlError::Trim(error) => Some(error),
+        }
+    }
+}
+
+/// Why a consumer's offset was not stored, deleted or told.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OffsetError {
+    /// The shard could not be asked, or has no such partition, or it failed. Where it was asked to
+    /// store, it may have done so if it failed meanwhile, and has not otherwise.
+    Unavailable(Unavailable),
+    /// The partition's answer.
+    Storage(corelog_storage::OffsetError),
+}
+
+impl From<Unavailable> for OffsetError {
+    fn from(why: Unavailable) -> Self {
+        OffsetError::Unavailable(why)
+    }
+}
+
+impl fmt::Display for OffsetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OffsetError::Unavailable(why) => why.fmt(f),
+            OffsetError::Storage(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for OffsetError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            OffsetError::Unavailable(why) => Some(why),
+            OffsetError::Storage(error) => Some(error),
         }
     }
 }

@@ -66,6 +66,7 @@ mod records;
 mod reopen;
 mod reply;
 mod request;
+mod retention;
 mod shard;
 mod shards;
 mod slab;
@@ -78,13 +79,14 @@ mod wake;
 pub use client::{AppendCall, Client, FlushCall, PollCall, WatermarksCall};
 pub use context::ShardContext;
 pub use error::{
-    AppendError, ControlError, FailureReason, PartitionFailure, PollError, Unavailable,
+    AppendError, ControlError, FailureReason, OffsetError, PartitionFailure, PollError, Unavailable,
 };
 pub use limits::{ClientLimits, ShardLimits};
 pub use placement::PartitionId;
 pub use producer::Producer;
 pub use records::{Batches, CopyOut, Lend, RecordBatch, Records};
 pub use reply::Call;
+pub use request::Follow;
 pub use shard::Shard;
 pub use shards::{Seat, Shards};
 pub use stats::{CloseReport, ShardStats};

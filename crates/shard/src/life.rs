@@ -167,6 +167,8 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
     pub(crate) async fn end(self: &Rc<Self>) {
         // Openings, polls and flushes first: they came before. But one that the device never
         // answers must not keep the other partitions from their close.
+        // Polls that wait for messages wait no longer.
+        self.partitions.borrow().open().iter().for_each(|(_, partition)| partition.end_waits());
         self.idle_for(END_PATIENCE).await;
         let report = Rc::new(RefCell::new(CloseReport::default()));
         self.close_everything(&report).await;

@@ -82,6 +82,19 @@ impl<P: Platform> Partitions<P> {
         }
     }
 
+    /// The partition, where it is open.
+    pub(crate) fn get(&self, id: PartitionId) -> Option<Open<P>> {
+        match self.entries.get(&id) {
+            Some(Entry::Open(partition)) => Some(partition.clone()),
+            _ => None,
+        }
+    }
+
+    /// True where the shard has the partition, in whatever state.
+    pub(crate) fn knows(&self, id: PartitionId) -> bool {
+        self.entries.contains_key(&id)
+    }
+
     /// Takes an open partition out of service.
     pub(crate) fn fail(&mut self, id: PartitionId, reason: FailureReason) -> PartitionFailure {
         let failure = failure(id, &reason);

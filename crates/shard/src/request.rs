@@ -1,13 +1,16 @@
 //! What crosses to a shard, each with the reply it is answered by.
 
+use std::sync::Arc;
+
 use corelog_storage::{
-    Ack, AdmittedBatch, Answer, Appended, LogConfig, OpenReport, Place, PollQuery, Watermarks,
+    Ack, AdmittedBatch, Answer, Appended, ConsumerKey, LogConfig, OpenReport, Place, PollQuery,
+    Retention, Trimmed, Watermarks,
 };
 
 use crate::reply::Reply;
 use crate::{
-    AppendError, CloseReport, ControlError, PartitionId, PollError, Records, ShardStats,
-    Unavailable,
+    AppendError, CloseReport, ControlError, OffsetError, PartitionId, PollError, Records,
+    ShardStats, Unavailable,
 };
 
 /// One request. The batch's bytes move by reference; nothing here is longer than a few cache lines.
@@ -34,10 +37,48 @@ pub(crate) enum Request {
 
 /// What an open partition answers.
 pub(crate) enum Ask {
-    Append { batch: AdmittedBatch, ack: Ack, reply: AppendReply },
-    Flush { ack: Ack, reply: Reply<(), AppendError> },
-    Poll { query: PollQuery, reply: Reply<Records, PollError> },
-    Watermarks { reply: Reply<Watermarks, PollError> },
+    Append {
+        batch: AdmittedBatch,
+        ack: Ack,
+        reply: AppendReply,
+    },
+    Flush {
+        ack: Ack,
+        reply: Reply<(), AppendError>,
+    },
+    Poll {
+        query: PollQuery,
+        reply: Reply<Records, PollError>,
+    },
+    Watermarks {
+        reply: Reply<Watermarks, PollError>,
+    },
+    /// Stores a consumer's offset; without one, deletes what it has stored.
+    StoreOffset {
+        who: ConsumerKey,
+        offset: Option<u64>,
+        ack: Ack,
+        reply: Reply<(), OffsetError>,
+    },
+    Offset {
+        who: ConsumerKey,
+        reply: Reply<Option<u64>, OffsetError>,
+    },
+    DeleteSegments {
+        count: u32,
+        reply: Reply<Trimmed, ControlError>,
+    },
+    /// Nobody waits for it.
+    Follow(Follow),
+}
+
+/// What a partition is told of its topic, whenever that changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Follow {
+    /// Until when it keeps its messages.
+    pub retention: Retention,
+    /// The consumer groups that there are.
+    pub groups: Arc<[u32]>,
 }
 
 /// A partition to open.
@@ -82,6 +123,10 @@ impl Ask {
             Ask::Flush { reply, .. } => reply.send(Err(why.into())),
             Ask::Poll { reply, .. } => reply.send(Err(why.into())),
             Ask::Watermarks { reply } => reply.send(Err(why.into())),
+            Ask::StoreOffset { reply, .. } => reply.send(Err(why.into())),
+            Ask::Offset { reply, .. } => reply.send(Err(why.into())),
+            Ask::DeleteSegments { reply, .. } => reply.send(Err(why.into())),
+            Ask::Follow(_) => {}
         }
         None
     }

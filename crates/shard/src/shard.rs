@@ -18,12 +18,13 @@ use crate::partitions::{Open, Partitions, Routed};
 use crate::records::{Lend, Records};
 use crate::reply::Reply;
 use crate::request::{Ask, Opening, Request};
+use crate::retention::Retentions;
 use crate::shards::{ByMailbox, Handle, Route, Seat};
 use crate::tasks::{Tasks, caught, contained};
 use crate::thread::ShardThread;
 use crate::{
-    AppendError, ClientLimits, CloseReport, ControlError, FailureReason, PartitionFailure,
-    PartitionId, PollError, ShardStats, Unavailable,
+    AppendError, ClientLimits, CloseReport, ControlError, FailureReason, OffsetError,
+    PartitionFailure, PartitionId, PollError, ShardStats, Unavailable,
 };
 
 pub(crate) type BytesOf<P> = <<P as Platform>::Disk as Disk>::Bytes;
@@ -49,6 +50,7 @@ pub(crate) struct State<P: Platform, L> {
     end: RefCell<Option<Reply<CloseReport, ControlError>>>,
     requests: Cell<u64>,
     runs: Cell<u64>,
+    pub(crate) retentions: Retentions,
 }
 
 /// What a run over the mailbox came to.
@@ -73,6 +75,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> Shard<P, L> {
             end: RefCell::default(),
             requests: Cell::new(0),
             runs: Cell::new(0),
+            retentions: Retentions::default(),
         };
         Shard { state: Rc::new(state) }
     }
@@ -152,7 +155,7 @@ impl<P: Platform, L> State<P, L> {
         self.partitions.borrow_mut().fail(id, FailureReason::Panicked(message))
     }
 
-    fn is_ending(&self) -> bool {
+    pub(crate) fn is_ending(&self) -> bool {
         self.end.borrow().is_some()
     }
 
@@ -242,6 +245,18 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
                 self.poll(id, partition, query, reply);
                 Ok(())
             }
+            Ask::StoreOffset { who, offset, ack, reply } => contained(|| match offset {
+                Some(offset) => self.stored(id, partition.store_offset(who, offset, ack), reply),
+                None => self.stored(id, partition.delete_offset(who, ack), reply),
+            }),
+            Ask::Offset { who, reply } => contained(|| partition.consumer_offset(who))
+                .map(|stored| reply.send(stored.map_err(OffsetError::Storage))),
+            Ask::DeleteSegments { count, reply } => {
+                self.delete_segments(id, partition, count, reply);
+                Ok(())
+            }
+            Ask::Follow(follow) => contained(|| partition.keep_groups(&follow.groups))
+                .map(|()| self.set_retention(id, follow.retention)),
             Ask::Watermarks { reply } => {
                 contained(|| partition.watermarks()).map(|marks| reply.send(Ok(marks)))
             }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use corelog_storage::{LogConfig, OpenReport, Place, Watermarks};
+use corelog_storage::{LogConfig, OpenReport, Place, Trimmed, Watermarks};
 
 use crate::limits::{Budget, ShardLimits};
 use crate::mailbox::{Receiver, Refused, Sender, mailbox};
 use crate::reply::{Call, Replies, Reply};
-use crate::request::{Opening, Request};
+use crate::request::{Ask, Follow, Opening, Request};
 use crate::{
-    AppendError, Client, ClientLimits, CloseReport, ControlError, PartitionId, PollError, Records,
-    ShardStats, Unavailable,
+    AppendError, Client, ClientLimits, CloseReport, ControlError, OffsetError, PartitionId,
+    PollError, Records, ShardStats, Unavailable,
 };
 
 /// Requests in flight for which there is no limit of their own: openings, flushes and the like.
@@ -40,6 +40,9 @@ pub(crate) struct Handle {
     pub(crate) polls: Arc<Replies<Records, PollError>>,
     pub(crate) flushes: Arc<Replies<(), AppendError>>,
     pub(crate) watermarks: Arc<Replies<Watermarks, PollError>>,
+    pub(crate) stores: Arc<Replies<(), OffsetError>>,
+    pub(crate) offsets: Arc<Replies<Option<u64>, OffsetError>>,
+    pub(crate) trims: Arc<Replies<Trimmed, ControlError>>,
     opens: Arc<Replies<OpenReport, ControlError>>,
     closes: Arc<Replies<(), ControlError>>,
     stats: Arc<Replies<ShardStats, ControlError>>,
@@ -109,6 +112,19 @@ impl Shards {
     pub fn reopen(&self, partition: PartitionId) -> Call<OpenReport, ControlError> {
         let handle = self.owner_of(partition);
         handle.call(&handle.opens, None, &ByMailbox, |reply| Request::Reopen { partition, reply })
+    }
+
+    /// Tells a partition what it has to know of its topic. Behind an opening that is on its way it
+    /// counts from the end of that; after a reopening it has to be told again.
+    ///
+    /// # Errors
+    /// `Busy` where the mailbox is full: tell it again. A partition that is not served forgets it.
+    pub fn follow(&self, partition: PartitionId, follow: Follow) -> Result<(), Unavailable> {
+        let request = Request::Ask(partition, Ask::Follow(follow));
+        match ByMailbox.deliver(self.owner_of(partition), request) {
+            None => Ok(()),
+            Some((_, why)) => Err(why),
+        }
     }
 
     /// Counters of shard `index` and its partitions.
@@ -196,6 +212,9 @@ impl Handle {
             polls: Replies::new(limits.polls_in_flight, usize::MAX),
             flushes: controls(),
             watermarks: controls(),
+            stores: controls(),
+            offsets: controls(),
+            trims: controls(),
             opens: controls(),
             closes: controls(),
             stats: controls(),
@@ -236,6 +255,9 @@ impl Handle {
         self.polls.close();
         self.flushes.close();
         self.watermarks.close();
+        self.stores.close();
+        self.offsets.close();
+        self.trims.close();
         self.opens.close();
         self.closes.close();
         self.stats.close();
@@ -247,6 +269,9 @@ impl Handle {
         self.polls.fail_all();
         self.flushes.fail_all();
         self.watermarks.fail_all();
+        self.stores.fail_all();
+        self.offsets.fail_all();
+        self.trims.fail_all();
         self.opens.fail_all();
         self.closes.fail_all();
         self.stats.fail_all();

@@ -30,7 +30,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use corelog_io::{IoError, IoOp};
-use corelog_shard::PartitionId;
+use corelog_shard::{Follow, PartitionId};
 use corelog_storage::LogConfig;
 
 pub use error::{CatalogError, ChangeError};
@@ -48,6 +48,7 @@ pub(crate) struct Entry {
     pub(crate) id: PartitionId,
     pub(crate) incarnation: u64,
     pub(crate) config: LogConfig,
+    pub(crate) follow: Follow,
 }
 
 /// What the catalog's thread is to do.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use corelog_format::Identifier;
-use corelog_shard::PartitionId;
+use corelog_shard::{Follow, PartitionId};
 
 use super::Entry;
 use super::named::{HasName, Named};
@@ -173,8 +173,7 @@ impl Model {
     /// One partition with its topic's configuration.
     pub(crate) fn entry(&self, id: PartitionId) -> Option<Entry> {
         let topic = self.streams.get(id.stream)?.topics.get(id.topic)?;
-        let record = topic.partitions.get(id.partition as usize)?;
-        Some(topic.entry(id, record))
+        topic.entries(id.stream, id.topic, id.partition).next()
     }
 }
 
@@ -209,12 +208,18 @@ impl Topic {
         from: u32,
     ) -> impl Iterator<Item = Entry> + '_ {
         let numbered = (from..).zip(self.partitions.iter().skip(from as usize));
-        numbered.map(move |(partition, record)| {
-            self.entry(PartitionId::new(stream, topic, partition), record)
+        let follow = self.follow();
+        numbered.map(move |(partition, record)| Entry {
+            id: PartitionId::new(stream, topic, partition),
+            incarnation: record.incarnation,
+            config: self.record.options.config().log(),
+            follow: follow.clone(),
         })
     }
 
-    fn entry(&self, id: PartitionId, record: &PartitionRecord) -> Entry {
-        Entry { id, incarnation: record.incarnation, config: self.record.options.config().log() }
+    /// What its partitions are told of it.
+    fn follow(&self) -> Follow {
+        let groups = self.groups.iter().map(|(id, _)| id).collect();
+        Follow { retention: self.record.options.config().retention(), groups }
     }
 }

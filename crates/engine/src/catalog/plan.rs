@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use corelog_format::{Identifier, Name, OptionsBlock};
-use corelog_shard::PartitionId;
+use corelog_shard::{Follow, PartitionId};
 
 use super::Entry;
 use super::error::ChangeError;
@@ -25,9 +25,8 @@ pub(crate) struct Plan {
     pub(crate) ended: Vec<Ended>,
     /// Lives that begin.
     pub(crate) begun: Vec<Entry>,
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing is stored for groups yet"))]
-    /// Consumer groups that go: stream, topic, group. What consumers stored for them goes too.
-    pub(crate) groups_ended: Vec<(u32, u32, u32)>,
+    /// What partitions that go on are told of their topic.
+    pub(crate) follows: Vec<(PartitionId, Follow)>,
 }
 
 /// A partition's life that is over.
@@ -134,9 +133,11 @@ impl Model {
             return Err(ChangeError::NameTaken { what, name, id });
         }
         let options = Arc::new(topic.record.options.patched(patch)?);
-        let record = Some(TopicRecord { name, options, ..topic.record.clone() });
-        let rows = vec![Row::Topic { stream: stream_id, id, record }];
-        Ok(((stream_id, id), Plan { rows, ..Plan::default() }))
+        let record = TopicRecord { name, options, ..topic.record.clone() };
+        let rows = vec![Row::Topic { stream: stream_id, id, record: Some(record.clone()) }];
+        let mut plan = Plan { rows, ..Plan::default() };
+        plan.tell(stream_id, id, topic, &record, topic.partitions.len() as u32);
+        Ok(((stream_id, id), plan))
     }
 
     pub(crate) fn delete_topic(
@@ -186,6 +187,8 @@ impl Model {
         let mut lives = Lives::new(self);
         plan.begin(stream_id, id, &record, before..after, &mut lives, now_us);
         lives.close(&mut plan);
+        // Each has a smaller part of the topic's size now. The new ones learn of the groups as well.
+        plan.tell(stream_id, id, topic, &record, after);
         Ok(((stream_id, id), plan))
     }
 
@@ -205,8 +208,9 @@ impl Model {
         };
         let mut plan = Plan::default();
         plan.end_partitions(stream_id, id, topic, after);
-        let record = Some(topic.record.with_partitions(after));
-        plan.rows.push(Row::Topic { stream: stream_id, id, record });
+        let record = topic.record.with_partitions(after);
+        plan.tell(stream_id, id, topic, &record, after);
+        plan.rows.push(Row::Topic { stream: stream_id, id, record: Some(record) });
         Ok(((stream_id, id), plan))
     }
 
@@ -249,8 +253,12 @@ impl Model {
         let (topic_id, topic) = found_topic(stream, topic)?;
         let id = topic.groups.find(group).ok_or_else(|| unknown("consumer group", group))?;
         let row = Row::Group { stream: stream_id, topic: topic_id, id, record: None };
-        let groups_ended = vec![(stream_id, topic_id, id)];
-        Ok(((), Plan { rows: vec![row], groups_ended, ..Plan::default() }))
+        let mut plan = Plan { rows: vec![row], ..Plan::default() };
+        plan.tell(stream_id, topic_id, topic, &topic.record, topic.partitions.len() as u32);
+        let groups = topic.groups.iter().map(|(other, _)| other).filter(|other| *other != id);
+        let groups: Arc<[u32]> = groups.collect();
+        plan.follows.iter_mut().for_each(|(_, follow)| follow.groups = Arc::clone(&groups));
+        Ok(((), plan))
     }
 
     fn stream(&self, stream: Identifier<'_>) -> Result<(u32, &Stream), ChangeError> {
@@ -273,8 +281,21 @@ impl Plan {
             let incarnation = lives.next();
             let new = Some(PartitionRecord { incarnation, created_us: now_us });
             self.rows.push(Row::Partition { id, record: new });
-            self.begun.push(Entry { id, incarnation, config: record.options.config().log() });
+            let (config, retention) =
+                (record.options.config(), record.options.config().retention());
+            let follow = Follow { retention, ..Follow::default() };
+            self.begun.push(Entry { id, incarnation, config: config.log(), follow });
         }
+    }
+
+    /// Tells the first `count` partitions what `record` says now; the groups are those of `topic`.
+    fn tell(&mut self, stream: u32, id: u32, topic: &Topic, record: &TopicRecord, count: u32) {
+        let retention = record.options.config().retention();
+        let groups: Arc<[u32]> = topic.groups.iter().map(|(group, _)| group).collect();
+        self.follows.extend((0..count).map(|partition| {
+            let follow = Follow { retention, groups: Arc::clone(&groups) };
+            (PartitionId::new(stream, id, partition), follow)
+        }));
     }
 
     /// The partitions from number `from` on end, the last one first.

@@ -8,8 +8,8 @@ mod value;
 use std::fmt;
 use std::time::Duration;
 
-use corelog_format::Compression;
-use corelog_storage::{ConfigError, LogConfig};
+use corelog_format::{BATCH_BYTES_MAX, Compression};
+use corelog_storage::{ConfigError, LogConfig, Retention};
 
 pub use error::OptionError;
 pub(crate) use option::NO_LIMIT;
@@ -90,6 +90,14 @@ impl TopicConfig {
             index_step: log.index_step,
             verify_reads: log.verify_reads,
         }
+    }
+
+    /// Until when each partition keeps its messages: its part of the topic's size, but never less
+    /// than a segment and the longest batch that may come behind it.
+    pub(crate) fn retention(&self) -> Retention {
+        let least = self.segment_bytes + BATCH_BYTES_MAX;
+        let part = |bytes: u64| (bytes / u64::from(self.partitions.max(1))).max(least);
+        Retention { expiry: self.message_expiry, sealed_bytes: self.max_topic_size.map(part) }
     }
 
     pub(crate) fn log(&self) -> LogConfig {

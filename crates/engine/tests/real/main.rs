@@ -4,6 +4,7 @@
 mod adopt;
 mod callers;
 mod catalog;
+mod consumers;
 mod directories;
 mod full_disk;
 mod life;

@@ -192,6 +192,29 @@ impl<P: Platform, A: Answer> Partition<P, A> {
     }
 }
 
+impl<P: Platform, A: Answer> Partition<P, A> {
+    /// Forgets what consumer groups have stored that are none of `groups`: they are gone. Durable
+    /// within a second.
+    pub fn keep_groups(&self, groups: &[u32]) {
+        let is_changed = {
+            let mut state = self.inner.consumers.state.borrow_mut();
+            if state.check().is_err() {
+                return;
+            }
+            let before = state.offsets.len();
+            state.offsets.retain(|(_, id), (kind, _)| {
+                *kind == ConsumerKind::Consumer || groups.contains(id)
+            });
+            let is_changed = state.offsets.len() < before;
+            state.changed += u64::from(is_changed);
+            is_changed
+        };
+        if is_changed {
+            self.inner.store_offsets_soon();
+        }
+    }
+}
+
 impl<P: Platform, A: Answer> Inner<P, A> {
     /// As a poll with auto-commit does: never goes back, and nobody waits.
     pub(crate) fn commit_offset(self: &Rc<Self>, who: ConsumerKey, offset: u64) {

@@ -109,6 +109,27 @@ fn partitions_come_behind_and_go_from_the_end() {
     assert!(empty.begun.is_empty());
 }
 
+/// A topic's size is shared by its partitions, but none keeps less than a segment and a batch.
+#[test]
+fn each_partition_has_its_part_of_the_topics_size() {
+    let mut model = Model::default();
+    make(&mut model, |m| m.create_stream("s", 5));
+    let config =
+        TopicConfig { partitions: 2, max_topic_size: Some(8 << 30), ..TopicConfig::default() };
+    make(&mut model, |m| m.create_topic(id(0), "t", &config.clone().into(), 6));
+    let parts = |plan: &Plan| -> Vec<_> {
+        plan.follows.iter().map(|(_, follow)| follow.retention.sealed_bytes.unwrap()).collect()
+    };
+    let entries = model.entries();
+    assert!(entries.iter().all(|entry| entry.follow.retention.sealed_bytes == Some(4 << 30)));
+    let (_, more) = make(&mut model, |m| m.add_partitions(id(0), id(0), 2, 1));
+    assert_eq!(parts(&more), [2 << 30; 4]);
+    let (_, many) = make(&mut model, |m| m.add_partitions(id(0), id(0), 996, 1));
+    assert!(parts(&many).iter().all(|part| *part > 1 << 30), "at least a segment");
+    let (_, fewer) = make(&mut model, |m| m.remove_partitions(id(0), id(0), 999));
+    assert_eq!(parts(&fewer), [8 << 30]);
+}
+
 #[test]
 fn a_topic_has_at_most_a_million_partitions() {
     let mut model = with_a_topic();
@@ -158,7 +179,8 @@ fn a_groups_id_is_never_used_again() {
         let (made, _) = make(&mut model, |m| m.create_group(id(0), id(0), "g", 1));
         assert_eq!(made, (0, 0, number));
         let (_, gone) = make(&mut model, |m| m.delete_group(id(0), id(0), name("g")));
-        assert_eq!(gone.groups_ended, [(0, 0, number)]);
+        assert_eq!(gone.follows.len(), 3, "all partitions forget what was stored for it");
+        assert!(gone.follows.iter().all(|(_, follow)| follow.groups.is_empty()));
     }
     make(&mut model, |m| m.create_group(id(0), id(0), "g", 1));
     refused(model.create_group(id(0), id(0), "g", 1), &["consumer group 3"]);
@@ -174,6 +196,11 @@ fn an_update_is_a_patch() {
     patch.push("message_expiry", HeaderValue::Uint64(5)).unwrap();
     make(&mut model, |m| m.update_topic(id(0), id(0), "renamed", &patch.block()));
     let info = model.topic_info(id(0), name("renamed")).unwrap();
+    let (_, again) = model.update_topic(id(0), id(0), "renamed", &patch.block()).unwrap();
+    assert_eq!(again.follows.len(), 3);
+    for (_, follow) in again.follows {
+        assert_eq!(follow.retention.expiry.unwrap().as_micros(), 5);
+    }
     assert_eq!(info.options.config().message_expiry.unwrap().as_micros(), 5);
     let nothing = OptionsBuilder::new();
     make(&mut model, |m| m.update_topic(id(0), id(0), "renamed", &nothing.block()));

@@ -1,0 +1,177 @@
+//! Consumers: what they store, how they go on, and what it keeps from being deleted.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use corelog::error::{OffsetError, storage};
+use corelog::{Ack, Client, ConsumerKey, ConsumerKind, PartitionId, Poll, TopicConfig};
+use corelog_format::{HeaderValue, OptionsBuilder};
+
+use crate::support::{P, batch, fresh_dir, names, partition_dir, reopened, small_segments};
+use crate::support::{builder, with_topic};
+
+fn consumer(id: u32) -> ConsumerKey {
+    ConsumerKey { kind: ConsumerKind::Consumer, id }
+}
+
+fn group(id: u32) -> ConsumerKey {
+    ConsumerKey { kind: ConsumerKind::ConsumerGroup, id }
+}
+
+fn append(client: &Client, id: PartitionId, tag: u64, len: usize) {
+    client.append_blocking(id, batch(tag, 1, len), Ack::Written).expect("it fits");
+}
+
+/// Waits for what must come about.
+fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is() {
+        assert!(Instant::now() < end, "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn segments(dir: &Path) -> usize {
+    names(&partition_dir(dir, P), ".log").len()
+}
+
+#[test]
+fn a_consumer_goes_on_where_it_was_after_a_reopen() {
+    let dir = fresh_dir("consumers_go_on");
+    let (engine, client) = with_topic(&dir, 2, TopicConfig::default());
+    for tag in 0..10 {
+        append(&client, P, tag, 100);
+    }
+    let next = |client: &Client, who| {
+        let poll = Poll::next(who).auto_commit(who).max_messages(4);
+        client.poll_blocking(P, poll).expect("it is served").first_offset()
+    };
+    assert_eq!([next(&client, group(7)), next(&client, group(7))], [Some(0), Some(4)]);
+    assert_eq!(client.offset(P, group(7)).wait().expect("it is known"), Some(7));
+    client.store_offset(P, consumer(7), 2, Ack::Durable).wait().expect("it is there");
+    let error = client.store_offset(P, consumer(7), 10, Ack::Durable).wait().unwrap_err();
+    let storage::OffsetError::OutOfRange { last: Some(9), .. } = (match &error {
+        OffsetError::Storage(error) => error,
+        other => panic!("{other}"),
+    }) else {
+        panic!("{error}")
+    };
+    engine.close_blocking().expect("nothing is wrong");
+
+    let (engine, client) = reopened(&dir, 1);
+    assert_eq!(next(&client, group(7)), Some(8));
+    assert_eq!(next(&client, consumer(7)), Some(3));
+    assert_eq!(next(&client, consumer(8)), Some(0));
+    client.delete_offset(P, consumer(7), Ack::Durable).wait().expect("it is there");
+    let error = client.delete_offset(P, consumer(7), Ack::Durable).wait().unwrap_err();
+    assert!(matches!(error, OffsetError::Storage(storage::OffsetError::NothingStored)), "{error}");
+    // A purge takes what was stored with it.
+    client.catalog().purge_topic(0, 0).wait().expect("it is there");
+    append(&client, P, 1, 100);
+    assert_eq!(client.offset(P, group(7)).wait().expect("it is known"), None);
+    assert_eq!(next(&client, group(7)), Some(0));
+    engine.close_blocking().expect("nothing is wrong");
+}
+
+#[test]
+fn code_on_the_shard_has_the_same_calls() {
+    let dir = fresh_dir("consumers_on_shard");
+    let (engine, client) = with_topic(&dir, 1, TopicConfig::default());
+    append(&client, P, 1, 10);
+    let stored = engine.run_on_shard(0, move |shard| async move {
+        shard.store_offset(P, consumer(1), 0, Ack::Durable).await?;
+        let stored = shard.offset(P, consumer(1)).await?;
+        shard.delete_offset(P, consumer(1), Ack::Appended).await?;
+        Ok::<_, OffsetError>((stored, shard.offset(P, consumer(1)).await?))
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("it starts");
+    let stored = runtime.block_on(stored).expect("it ran").expect("it is stored");
+    assert_eq!(stored, (Some(0), None));
+    engine.close_blocking().expect("nothing is wrong");
+}
+
+#[test]
+fn a_waiting_poll_is_woken_by_the_append_and_holds_up_no_close() {
+    let dir = fresh_dir("consumers_wait");
+    let (engine, client) = with_topic(&dir, 1, TopicConfig::default());
+    let waiter = client.clone();
+    let waiting = thread::spawn(move || {
+        let poll = Poll::offset(0).max_wait(Duration::from_secs(3_600));
+        waiter.poll_blocking(P, poll).expect("it is served").messages()
+    });
+    until("the poll waits", || {
+        client.stats_blocking().expect("it is open").shards[0].polls_in_flight == 1
+    });
+    append(&client, P, 1, 10);
+    assert_eq!(waiting.join().expect("it was answered"), 1);
+
+    let waiter = client.clone();
+    let waiting = thread::spawn(move || {
+        let poll = Poll::offset(1).max_wait(Duration::from_secs(3_600));
+        waiter.poll_blocking(P, poll).map(|records| records.messages())
+    });
+    until("the poll waits", || {
+        client.stats_blocking().expect("it is open").shards[0].polls_in_flight == 1
+    });
+    engine.close_blocking().expect("nothing is wrong");
+    let answer = waiting.join().expect("it was answered");
+    assert!(matches!(answer, Ok(0) | Err(_)), "{answer:?}");
+}
+
+/// An update acts without a reopening, and what consumers have not read stays.
+#[test]
+fn an_updated_expiry_and_size_act_and_wait_for_consumers() {
+    let dir = fresh_dir("consumers_retention");
+    let (engine, client) = with_topic(&dir, 1, small_segments());
+    let catalog = client.catalog();
+    let (_, _, id) = catalog.create_group(0, 0, "readers").wait().expect("it is new");
+    for tag in 0..80 {
+        append(&client, P, tag, 60_000);
+    }
+    let before = segments(&dir);
+    assert!(before >= 4, "{before} segments");
+    client.store_offset(P, group(id), 0, Ack::Durable).wait().expect("it is there");
+    assert_eq!(client.delete_segments(P, 1).wait().expect("nothing is wrong").segments, 0);
+
+    let name = catalog.topic(0, 0).expect("it is there").name;
+    let mut patch = OptionsBuilder::new();
+    patch.push("message_expiry", HeaderValue::String("1us")).expect("it fits");
+    catalog.update_topic(0, 0, &name, &patch.block()).wait().expect("it may be changed");
+    // Two passes at least.
+    thread::sleep(Duration::from_millis(2_500));
+    assert_eq!(segments(&dir), before, "the group has read one message");
+    catalog.delete_group(0, 0, "readers").wait().expect("it is there");
+    until("all sealed segments go", || segments(&dir) == 1);
+    let first = client.poll_blocking(P, Poll::first()).expect("it is served").first_offset();
+    assert!(first.is_some_and(|first| first > 0), "{first:?}");
+    engine.close_blocking().expect("nothing is wrong");
+
+    // The options are those of later lives, too.
+    let (engine, client) = reopened(&dir, 1);
+    for tag in 0..40 {
+        append(&client, P, tag, 60_000);
+    }
+    until("they go again", || segments(&dir) == 1);
+    engine.close_blocking().expect("nothing is wrong");
+}
+
+/// A crash between the end of a group in the catalog and in the partitions must not keep messages
+/// for ever: what is stored for groups that are gone goes at the next opening.
+#[test]
+fn what_a_group_left_behind_goes_at_the_next_opening() {
+    let dir = fresh_dir("consumers_ghosts");
+    let (engine, client) = with_topic(&dir, 1, TopicConfig::default());
+    append(&client, P, 1, 10);
+    let (_, _, id) = client.catalog().create_group(0, 0, "g").wait().expect("it is new");
+    for who in [group(id), group(99), consumer(99)] {
+        client.store_offset(P, who, 0, Ack::Durable).wait().expect("it is there");
+    }
+    engine.close_blocking().expect("nothing is wrong");
+    let engine = builder(&dir, 1).open().expect("what was closed opens");
+    let client = engine.client();
+    let stored = [group(id), group(99), consumer(99)]
+        .map(|who| client.offset(P, who).wait().expect("it is known"));
+    assert_eq!(stored, [Some(0), None, Some(0)]);
+    engine.close_blocking().expect("nothing is wrong");
+}
