@@ -66,6 +66,14 @@
 //! | poll | the shard | from the tail in memory or from the disk, verified, cut to size | `Corrupt`: segment and position |
 //! | reply | the caller | views of the shard's memory; dropping them gives it back | |
 //!
+//! # Consumers
+//!
+//! [`Client::catalog`] leads to streams, topics, partitions and consumer groups, by id or name.
+//! What a consumer or a group is done with is an offset that it stores in the partition
+//! ([`Client::store_offset`], [`Poll::auto_commit`]); [`Poll::next`] goes on behind it, and
+//! [`Poll::max_wait`] waits for messages without asking again and again. Reading moves nothing by
+//! itself.
+//!
 //! # Dropped futures
 //!
 //! Every call takes its place in the order when it is made. Dropping its future gives up the
