@@ -43,9 +43,9 @@ pub struct Verdict {
     pub quarantined: u64,
 }
 
-/// A small engine, of which many fit on a machine: what all rigs run.
-pub fn small_engine(dir: &Path, shards: usize) -> EngineBuilder {
-    let limits = Limits {
+/// Limits of which many fit on a machine.
+pub fn small_limits() -> Limits {
+    Limits {
         registered_bytes: 1 << 20,
         write_bytes: 16 << 20,
         read_bytes: 128 << 20,
@@ -54,7 +54,12 @@ pub fn small_engine(dir: &Path, shards: usize) -> EngineBuilder {
         leases: 256,
         file_threads: 1,
         ..Limits::default()
-    };
+    }
+}
+
+/// A small engine: what all rigs run.
+pub fn small_engine(dir: &Path, shards: usize) -> EngineBuilder {
+    let limits = small_limits();
     Engine::builder(dir).shards(shards).pin(false).huge_pages(false).limits(limits)
 }
 

@@ -2,7 +2,7 @@
 //! manifest, but of a length that its entries need.
 
 use crate::layout::{offset_entry as entry, offset_table as at, slot_header as head};
-use crate::slots::{SLOT_LEN, Slot, SlotError, VERSION};
+use crate::slots::{Read, SLOT_LEN, Slot, SlotError, VERSION, newer};
 use crate::{ConsumerKind, FormatError, FormatErrorKind, checksum};
 
 const NAME: &str = "offset table";
@@ -80,18 +80,8 @@ impl OffsetTable {
     /// As there. A file that is not two slots long is damaged.
     pub fn pick(file: &[u8]) -> Result<Option<(OffsetTable, Slot, usize)>, SlotError> {
         let (a, b) = file.split_at(file.len() / 2);
-        let len = a.len();
-        let table = match (read(a)?, read(b)?) {
-            (Read::Absent, Read::Absent) => return Ok(None),
-            (Read::Valid(a), Read::Valid(b)) if b.sequence > a.sequence => (b, Slot::B),
-            (Read::Valid(a), _) => (a, Slot::A),
-            (_, Read::Valid(b)) => (b, Slot::B),
-            (a, b) => {
-                let faults = Box::new([a.fault(), b.fault()]);
-                return Err(SlotError::BothDamaged { record: NAME, faults });
-            }
-        };
-        Ok(Some((table.0, table.1, len)))
+        let newer = newer(NAME, |table: &OffsetTable| table.sequence, read(a)?, read(b)?)?;
+        Ok(newer.map(|(table, slot)| (table, slot, a.len())))
     }
 }
 
@@ -99,26 +89,8 @@ fn is_slot_len(len: usize) -> bool {
     len.is_multiple_of(SLOT_LEN) && len.is_power_of_two()
 }
 
-enum Read {
-    Absent,
-    Valid(OffsetTable),
-    Damaged(FormatError),
-}
-
-impl Read {
-    fn fault(self) -> FormatError {
-        match self {
-            Read::Damaged(why) => why,
-            Read::Absent | Read::Valid(_) => {
-                let kind = FormatErrorKind::Truncated { needed: SLOT_LEN as u64, have: 0 };
-                FormatError::new(0, "slot", kind)
-            }
-        }
-    }
-}
-
 /// One slot. Only an intact slot can have an unknown version.
-fn read(slot: &[u8]) -> Result<Read, SlotError> {
+fn read(slot: &[u8]) -> Result<Read<OffsetTable>, SlotError> {
     if slot.iter().all(|&byte| byte == 0) {
         return Ok(Read::Absent);
     }

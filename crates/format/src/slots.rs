@@ -113,19 +113,31 @@ pub(crate) fn encode<R: Record>(record: &R) -> [u8; SLOT_LEN] {
 
 /// The newer valid record of two slots; `None` when neither was ever written.
 pub(crate) fn pick<R: Record>(a: &[u8], b: &[u8]) -> Result<Option<(R, Slot)>, SlotError> {
-    match (read::<R>(a)?, read::<R>(b)?) {
+    newer(R::NAME, R::sequence, read::<R>(a)?, read::<R>(b)?)
+}
+
+/// Which of two slots counts.
+pub(crate) fn newer<R>(
+    record: &'static str,
+    sequence: impl Fn(&R) -> u64,
+    a: Read<R>,
+    b: Read<R>,
+) -> Result<Option<(R, Slot)>, SlotError> {
+    match (a, b) {
         (Read::Absent, Read::Absent) => Ok(None),
-        (Read::Valid(a), Read::Valid(b)) if b.sequence() > a.sequence() => Ok(Some((b, Slot::B))),
+        (Read::Valid(a), Read::Valid(b)) if sequence(&b) > sequence(&a) => Ok(Some((b, Slot::B))),
         (Read::Valid(a), _) => Ok(Some((a, Slot::A))),
         (_, Read::Valid(b)) => Ok(Some((b, Slot::B))),
         (a, b) => {
             let faults = Box::new([a.fault(), b.fault()]);
-            Err(SlotError::BothDamaged { record: R::NAME, faults })
+            Err(SlotError::BothDamaged { record, faults })
         }
     }
 }
 
-enum Read<R> {
+/// What one slot says.
+pub(crate) enum Read<R> {
+    /// Never written.
     Absent,
     Valid(R),
     Damaged(FormatError),

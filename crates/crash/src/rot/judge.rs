@@ -6,7 +6,7 @@ use std::path::Path;
 
 use corelog::error::{ControlError, FailureReason, PollError, Unavailable, storage};
 use corelog::stats::OpenReport;
-use corelog::{Ack, Client, Engine, EngineBuilder, Limits, PartitionId, Poll};
+use corelog::{Ack, Client, Engine, EngineBuilder, PartitionId, Poll};
 use corelog_format::BATCH_HEADER_LEN;
 
 use crate::random::Random;
@@ -21,17 +21,7 @@ const TIMES: usize = 4;
 
 /// An engine as the rig opens it: small, and one shard, as partitions are judged one by one.
 pub(super) fn builder(dir: &Path) -> EngineBuilder {
-    let limits = Limits {
-        registered_bytes: 1 << 20,
-        write_bytes: 16 << 20,
-        read_bytes: 128 << 20,
-        cache_bytes: 4 << 20,
-        lease_bytes: 4 << 20,
-        leases: 256,
-        file_threads: 1,
-        ..Limits::default()
-    };
-    Engine::builder(dir).shards(1).pin(false).limits(limits)
+    Engine::builder(dir).shards(1).pin(false).limits(crate::judge::small_limits())
 }
 
 /// A partition through the lives of one case.

@@ -49,17 +49,8 @@ pub(crate) fn mounted() -> Mounted {
 
 /// Limits of which many fit on a machine.
 pub(crate) fn small() -> Limits {
-    Limits {
-        registered_bytes: 1 << 20,
-        write_bytes: 16 << 20,
-        read_bytes: 128 << 20,
-        cache_bytes: 4 << 20,
-        lease_bytes: 4 << 20,
-        leases: 256,
-        // Each operation that hangs takes one of them.
-        file_threads: 4,
-        ..Limits::default()
-    }
+    // Each operation that hangs takes one of the threads.
+    Limits { file_threads: 4, ..corelog_crash::judge::small_limits() }
 }
 
 /// Two shards.
