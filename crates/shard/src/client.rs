@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use corelog_storage::{Ack, AdmittedBatch, Appended, ConsumerKey, PollQuery, Trimmed, Watermarks};
+use corelog_storage::{
+    Ack, AdmittedBatch, Appended, ConsumerKey, PollQuery, Scratch, Trimmed, Watermarks,
+};
 
 use crate::limits::Budget;
 use crate::reply::Call;
@@ -55,9 +57,11 @@ impl Outgoing {
         }
     }
 
-    fn admit(self) -> Result<AdmittedBatch, AppendError> {
+    fn admit(self, scratch: &Scratch) -> Result<AdmittedBatch, AppendError> {
         match self {
-            Outgoing::Raw(bytes) => AdmittedBatch::admit(bytes).map_err(AppendError::Refused),
+            Outgoing::Raw(bytes) => {
+                AdmittedBatch::admit_in(bytes, scratch).map_err(AppendError::Refused)
+            }
             Outgoing::Admitted(batch) => Ok(batch),
         }
     }
@@ -202,7 +206,7 @@ impl Client {
             Ok(permit) => permit,
             Err(why) => return (Call::refused(why.into()), Some(batch)),
         };
-        let batch = match batch.admit() {
+        let batch = match batch.admit(&handle.scratch) {
             Ok(batch) => batch,
             Err(error) => return (Call::refused(error), None),
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use corelog_storage::{LogConfig, OpenReport, Place, Trimmed, Watermarks};
+use corelog_storage::{LogConfig, OpenReport, Place, Scratch, Trimmed, Watermarks};
 
 use crate::limits::{Budget, ShardLimits};
 use crate::mailbox::{Receiver, Refused, Sender, mailbox};
@@ -36,6 +36,8 @@ pub struct Seat {
 pub(crate) struct Handle {
     pub(crate) index: usize,
     mailbox: Sender<Request>,
+    /// For the batches on their way to it.
+    pub(crate) scratch: Scratch,
     pub(crate) appends: Arc<Replies<corelog_storage::Appended, AppendError>>,
     pub(crate) polls: Arc<Replies<Records, PollError>>,
     pub(crate) flushes: Arc<Replies<(), AppendError>>,
@@ -208,6 +210,7 @@ impl Handle {
         let handle = Handle {
             index,
             mailbox: sender,
+            scratch: Scratch::default(),
             appends: Replies::new(limits.appends_in_flight, limits.append_bytes_in_flight),
             polls: Replies::new(limits.polls_in_flight, usize::MAX),
             flushes: controls(),

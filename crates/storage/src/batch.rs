@@ -1,7 +1,9 @@
 //! A batch on its way into a log: admitted bytes, how sure the caller wants to be, and the answer.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use bytes::Bytes;
-use corelog_format::{Admitted, BATCH_HEADER_LEN, FormatError, admit};
+use corelog_format::{Admitted, BATCH_HEADER_LEN, FormatError, admit_with};
 
 use crate::AppendError;
 
@@ -24,19 +26,54 @@ pub enum Ack {
     Durable,
 }
 
+/// Memory for the checksums that an admitted batch carries to its owner, used again and again: it
+/// is taken where a batch is admitted and comes back where it is stamped, on whatever threads. A
+/// producer that appends steadily then allocates nothing here. Clones are the same memory.
+#[derive(Debug, Clone, Default)]
+pub struct Scratch {
+    /// Locked for a move only, so that neither side waits for the other's work.
+    spares: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+/// Pieces of memory that wait for a batch, at most, and bytes of each: 1 MiB together.
+const SPARES_MAX: usize = 64;
+const SPARE_BYTES_MAX: usize = 16 << 10;
+
+impl Scratch {
+    fn take(&self) -> Vec<u8> {
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        spares.pop().unwrap_or_default()
+    }
+
+    fn give(&self, memory: Vec<u8>) {
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        if spares.len() < SPARES_MAX && memory.capacity() <= SPARE_BYTES_MAX {
+            spares.push(memory);
+        }
+    }
+}
+
 /// A verified producer batch, ready to cross to its owner. The bytes are shared, not copied.
 #[derive(Debug)]
 pub struct AdmittedBatch {
     admitted: Admitted,
     bytes: Bytes,
+    scratch: Option<Scratch>,
 }
 
 impl AdmittedBatch {
     /// Verifies `bytes`, which must be exactly one batch: layout, counts, reserved zeros and both
     /// checksums in one pass (message-batches.md). Refused bytes name the field and its position.
     pub fn admit(bytes: Bytes) -> Result<Self, FormatError> {
-        let admitted = admit(&bytes)?;
-        Ok(AdmittedBatch { admitted, bytes })
+        let admitted = admit_with(&bytes, Vec::new())?;
+        Ok(AdmittedBatch { admitted, bytes, scratch: None })
+    }
+
+    /// [`AdmittedBatch::admit`] in memory of `scratch`. It goes back there when the batch is
+    /// stamped, and is freed where that never happens.
+    pub fn admit_in(bytes: Bytes, scratch: &Scratch) -> Result<Self, FormatError> {
+        let admitted = admit_with(&bytes, scratch.take())?;
+        Ok(AdmittedBatch { admitted, bytes, scratch: Some(scratch.clone()) })
     }
 
     /// Length of the batch in bytes, header included.
@@ -62,6 +99,9 @@ impl AdmittedBatch {
         base_timestamp: u64,
     ) -> ([u8; BATCH_HEADER_LEN], Bytes) {
         let header = self.admitted.stamp(u64::from(partition_id), base_offset, base_timestamp);
+        if let Some(scratch) = self.scratch {
+            scratch.give(self.admitted.into_scratch());
+        }
         (header, self.bytes)
     }
 }

@@ -54,7 +54,7 @@ mod waiting;
 mod watermarks;
 mod writes;
 
-pub use batch::{Ack, AdmittedBatch, Answer, Appended};
+pub use batch::{Ack, AdmittedBatch, Answer, Appended, Scratch};
 pub use config::{ConfigError, LogConfig, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SharedLimits};
 pub use consumers::{ConsumerKey, OffsetError};
 pub use error::{AppendError, CloseError, Fault, OpenError, PollError, ReopenError, TrimError};

@@ -11,7 +11,7 @@ use corelog_io::{Disk, IoError, IoOp, Open};
 use glommio::io::DmaFile;
 
 use super::budget::{Budget, Charge};
-use super::buffer::{RealBuf, RealBytes};
+use super::buffer::{RealBuf, RealBytes, Spares};
 use super::fd;
 use super::file::RealFile;
 use super::fileops::{self, FileOps};
@@ -35,6 +35,7 @@ pub(super) struct ShardIo {
     pub(super) phase: Cell<Phase>,
     pub(super) leases: Leases<RealBytes>,
     write_budget: Budget,
+    spares: Rc<Spares>,
     read_budget: Budget,
     /// True while a task looks for leases that came back.
     reclaiming: Cell<bool>,
@@ -98,6 +99,7 @@ impl ShardIo {
             phase: Cell::new(Phase::Open),
             leases: Leases::new(limits.lease_slots, limits.lease_bytes),
             write_budget: Budget::new(limits.write_bytes),
+            spares: Rc::default(),
             read_budget: Budget::new(limits.read_bytes),
             reclaiming: Cell::new(false),
             direct,
@@ -194,9 +196,10 @@ impl Disk for RealDisk {
     type Bytes = RealBytes;
 
     fn alloc(&self, len: usize) -> Option<RealBuf> {
-        RealBuf::alloc(&self.io.write_budget, len).or_else(|| {
-            self.io.leases.reclaim();
-            RealBuf::alloc(&self.io.write_budget, len)
+        let io = &self.io;
+        RealBuf::alloc(&io.write_budget, &io.spares, len).or_else(|| {
+            io.leases.reclaim();
+            RealBuf::alloc(&io.write_budget, &io.spares, len)
         })
     }
 

@@ -40,6 +40,8 @@ fn segments(dir: &Path) -> usize {
 fn a_consumer_goes_on_where_it_was_after_a_reopen() {
     let dir = fresh_dir("consumers_go_on");
     let (engine, client) = with_topic(&dir, 2, TopicConfig::default());
+    let made = client.catalog().create_group(0, 0, "readers").wait().expect("it is new");
+    let readers = group(made.2);
     for tag in 0..10 {
         append(&client, P, tag, 100);
     }
@@ -47,8 +49,8 @@ fn a_consumer_goes_on_where_it_was_after_a_reopen() {
         let poll = Poll::next(who).auto_commit(who).max_messages(4);
         client.poll_blocking(P, poll).expect("it is served").first_offset()
     };
-    assert_eq!([next(&client, group(7)), next(&client, group(7))], [Some(0), Some(4)]);
-    assert_eq!(client.offset(P, group(7)).wait().expect("it is known"), Some(7));
+    assert_eq!([next(&client, readers), next(&client, readers)], [Some(0), Some(4)]);
+    assert_eq!(client.offset(P, readers).wait().expect("it is known"), Some(7));
     client.store_offset(P, consumer(7), 2, Ack::Durable).wait().expect("it is there");
     let error = client.store_offset(P, consumer(7), 10, Ack::Durable).wait().unwrap_err();
     let storage::OffsetError::OutOfRange { last: Some(9), .. } = (match &error {
@@ -60,7 +62,7 @@ fn a_consumer_goes_on_where_it_was_after_a_reopen() {
     engine.close_blocking().expect("nothing is wrong");
 
     let (engine, client) = reopened(&dir, 1);
-    assert_eq!(next(&client, group(7)), Some(8));
+    assert_eq!(next(&client, readers), Some(8));
     assert_eq!(next(&client, consumer(7)), Some(3));
     assert_eq!(next(&client, consumer(8)), Some(0));
     client.delete_offset(P, consumer(7), Ack::Durable).wait().expect("it is there");
@@ -69,8 +71,8 @@ fn a_consumer_goes_on_where_it_was_after_a_reopen() {
     // A purge takes what was stored with it.
     client.catalog().purge_topic(0, 0).wait().expect("it is there");
     append(&client, P, 1, 100);
-    assert_eq!(client.offset(P, group(7)).wait().expect("it is known"), None);
-    assert_eq!(next(&client, group(7)), Some(0));
+    assert_eq!(client.offset(P, readers).wait().expect("it is known"), None);
+    assert_eq!(next(&client, readers), Some(0));
     engine.close_blocking().expect("nothing is wrong");
 }
 
