@@ -118,7 +118,8 @@ pub use streams::{Catalog, GroupInfo, Ident, StreamInfo, TopicInfo};
 pub use topic::{OptionDescription, OptionScope, TopicConfig, TopicOptions, describe_options};
 
 pub use corelog_format::{
-    BatchBuilder, Compression, ConsumerKind, Identifier, Message, OptionsBlock,
+    BatchBuilder, Compression, ConsumerKind, Identifier, Message, MessagesKey, OptionsBlock,
+    Partitioning,
 };
 pub use corelog_shard::{Call, PartitionId, Producer, Records};
 pub use corelog_storage::{Ack, Appended, ConsumerKey, Trimmed, Watermarks};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use corelog_format::{Identifier, Name, OptionsBlock};
+use corelog_format::{Identifier, Name, OptionsBlock, Partitioning};
 use corelog_shard::PartitionId;
 
 use crate::catalog::{Model, Plan};
@@ -287,6 +287,20 @@ impl Catalog {
         let (stream, topic) = (stream.into(), topic.into());
         let model = self.control.catalog.model();
         model.partition(stream.identifier().ok()?, topic.identifier().ok()?, partition)
+    }
+
+    /// The partition that a batch goes to: the one that is named, the one of the key (XXH32, seed 0,
+    /// of its bytes, modulo the number of partitions, as clients compute it), or the next one of the
+    /// topic in turn. Nothing where there is no such topic or partition.
+    pub fn route(
+        &self,
+        stream: impl Into<Ident>,
+        topic: impl Into<Ident>,
+        partitioning: &Partitioning<'_>,
+    ) -> Option<PartitionId> {
+        let (stream, topic) = (stream.into(), topic.into());
+        let model = self.control.catalog.model();
+        model.route(stream.identifier().ok()?, topic.identifier().ok()?, partitioning)
     }
 
     fn change<T: Send + 'static>(

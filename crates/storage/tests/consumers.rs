@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use common::*;
-use corelog_format::{ConsumerKind, OffsetRecord};
+use corelog_format::{ConsumerKind, Identifier, Name, OffsetRecord};
 use corelog_io::sim::{Fault, Rng, Sim, errno};
 use corelog_io::{Clock, IoOp, Platform, Spawn};
 use corelog_storage::{
@@ -60,6 +60,15 @@ fn what_is_stored_is_told_and_kept_and_kinds_do_not_mix() {
         assert!(report.ignored.is_empty() && report.damage.is_empty(), "{report:?}");
         log.close().await.unwrap();
     });
+}
+
+/// The reference server's key of a name (iggy-behaviour, 4.2 and its vectors).
+#[test]
+fn a_consumers_name_is_its_hash() {
+    let name = Identifier::String(Name::new("my-consumer").unwrap());
+    assert_eq!(ConsumerKey::consumer(name), consumer(2_115_191_887));
+    assert_eq!(ConsumerKey::consumer(Identifier::Numeric(7)), consumer(7));
+    assert_ne!(ConsumerKey::consumer(Identifier::Numeric(7)), ConsumerKey::group(7));
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Lookups in the catalog, as embedders get them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use corelog_format::Identifier;
+use corelog_format::checksum::xxh32;
+use corelog_format::{Identifier, Partitioning};
 use corelog_shard::PartitionId;
 
 use super::model::{Model, Stream, Topic};
@@ -48,6 +50,25 @@ impl Model {
             created_us: group.record.created_us,
         };
         Some(topic.groups.iter().map(info).collect())
+    }
+
+    pub(crate) fn route(
+        &self,
+        stream: Identifier<'_>,
+        topic: Identifier<'_>,
+        partitioning: &Partitioning<'_>,
+    ) -> Option<PartitionId> {
+        let (stream_id, stream) = self.find_stream(stream)?;
+        let (topic_id, topic) = stream.find_topic(topic)?;
+        let count = u32::try_from(topic.partitions.len()).expect("at most a million");
+        let partition = match partitioning {
+            Partitioning::PartitionId(id) => Some(*id).filter(|id| *id < count)?,
+            Partitioning::MessagesKey(key) => xxh32(key.as_bytes()).checked_rem(count)?,
+            Partitioning::Balanced => {
+                topic.routed.fetch_add(1, Ordering::Relaxed).checked_rem(count)?
+            }
+        };
+        Some(PartitionId::new(stream_id, topic_id, partition))
     }
 
     pub(crate) fn partition(

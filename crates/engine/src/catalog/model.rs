@@ -2,6 +2,7 @@
 //! durable. Everybody looks things up here; only the catalog's thread changes it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use corelog_format::Identifier;
 use corelog_shard::{Follow, PartitionId};
@@ -31,6 +32,8 @@ pub(super) struct Topic {
     pub(super) record: TopicRecord,
     pub(super) partitions: Vec<PartitionRecord>,
     pub(super) groups: Named<Group>,
+    /// Batches that went round its partitions.
+    pub(super) routed: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -186,7 +189,12 @@ impl Stream {
                 self.topics.change(id, &name, |topic| topic.record = record)
             }
             Some(record) => {
-                let topic = Topic { record, partitions: Vec::new(), groups: Named::default() };
+                let topic = Topic {
+                    record,
+                    partitions: Vec::new(),
+                    groups: Named::default(),
+                    routed: AtomicU32::new(0),
+                };
                 self.topics.insert(id, topic)
             }
         };

@@ -19,7 +19,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corelog_format::{ConsumerKind, OffsetEntry};
+use corelog_format::checksum::xxh32;
+use corelog_format::{ConsumerKind, Identifier, OffsetEntry};
 use corelog_io::{Clock, IoError, Platform};
 
 use crate::partition::{Inner, Partition};
@@ -43,6 +44,21 @@ pub struct ConsumerKey {
 }
 
 impl ConsumerKey {
+    /// A consumer by its number, or by its name, which counts as its XXH32 (seed 0), as clients and
+    /// the reference server have it: a number that is equal to it is the same consumer.
+    pub fn consumer(id: Identifier<'_>) -> Self {
+        let id = match id {
+            Identifier::Numeric(id) => id,
+            Identifier::String(name) => xxh32(name.as_str().as_bytes()),
+        };
+        ConsumerKey { kind: ConsumerKind::Consumer, id }
+    }
+
+    /// A consumer group by its id in the topic.
+    pub const fn group(id: u32) -> Self {
+        ConsumerKey { kind: ConsumerKind::ConsumerGroup, id }
+    }
+
     fn sort(self) -> (u8, u32) {
         (self.kind.code(), self.id)
     }

@@ -1,6 +1,6 @@
 //! What each change is, and what is refused.
 
-use corelog_format::{HeaderValue, OptionsBuilder};
+use corelog_format::{HeaderValue, MessagesKey, OptionsBuilder, Partitioning};
 
 use super::*;
 use crate::topic::TopicConfig;
@@ -128,6 +128,27 @@ fn each_partition_has_its_part_of_the_topics_size() {
     assert!(parts(&many).iter().all(|part| *part > 1 << 30), "at least a segment");
     let (_, fewer) = make(&mut model, |m| m.remove_partitions(id(0), id(0), 999));
     assert_eq!(parts(&fewer), [8 << 30]);
+}
+
+/// Keys and hashes of iggy-behaviour, section 5 and its vectors.
+#[test]
+fn batches_go_to_the_named_the_hashed_or_the_next_partition() {
+    let model = with_a_topic();
+    let route = |partitioning: &Partitioning<'_>| {
+        model.route(id(0), name("t"), partitioning).map(|found| found.partition)
+    };
+    let key = |key: &'static [u8]| Partitioning::MessagesKey(MessagesKey::new(key).unwrap());
+    assert_eq!(route(&key(b"key1")), Some(133_378_825 % 3));
+    assert_eq!(route(&key(b"a")), Some(1_426_945_110 % 3));
+    assert_eq!([0, 2, 3].map(|id| route(&Partitioning::PartitionId(id))), [Some(0), Some(2), None]);
+    let round: Vec<_> = (0..7).map(|_| route(&Partitioning::Balanced).unwrap()).collect();
+    assert_eq!(round, [0, 1, 2, 0, 1, 2, 0]);
+    assert_eq!(model.route(id(0), id(5), &Partitioning::Balanced), None);
+    let mut model = with_a_topic();
+    make(&mut model, |m| m.create_topic(id(0), "none", &options(0), 1));
+    for partitioning in [Partitioning::Balanced, key(b"a"), Partitioning::PartitionId(0)] {
+        assert_eq!(model.route(id(0), name("none"), &partitioning), None);
+    }
 }
 
 #[test]
