@@ -42,7 +42,7 @@ impl Works {
     /// how each opening went. What cannot be moved away is no harm: the next opening tries again.
     pub(crate) fn open_catalog(&self, model: &Model) -> Vec<Opened> {
         let found = self.dir.partitions().unwrap_or_default();
-        let orphans = found.into_iter().filter(|id| model.entry(*id).is_none());
+        let orphans = found.into_iter().filter(|id| !model.has(*id));
         let steps = opening(model, orphans.map(|id| (id, self.life_of(id))));
         let mut entries = Vec::new();
         for step in steps {

@@ -93,11 +93,11 @@ impl Desk {
         plan: impl FnOnce(&Model) -> Result<(T, Plan), ChangeError>,
     ) -> Result<(T, Plan), ChangeError> {
         // Nobody else changes the model, so what was planned stays true.
-        let (answer, plan) = plan(&read(&self.model))?;
+        let (answer, mut plan) = plan(&read(&self.model))?;
         self.store.commit(&plan.rows)?;
         let mut model = self.model.write().unwrap_or_else(PoisonError::into_inner);
-        for row in &plan.rows {
-            model.apply(row.clone()).expect("the rows of a plan fit the model that it was made of");
+        for row in std::mem::take(&mut plan.rows) {
+            model.apply(row).expect("the rows of a plan fit the model that it was made of");
         }
         drop(model);
         Ok((answer, plan))

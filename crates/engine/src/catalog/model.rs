@@ -173,6 +173,12 @@ impl Model {
         (self.first_incarnation..self.next_incarnation).contains(&incarnation)
     }
 
+    /// True where there is such a partition.
+    pub(crate) fn has(&self, id: PartitionId) -> bool {
+        let topic = self.streams.get(id.stream).and_then(|stream| stream.topics.get(id.topic));
+        topic.is_some_and(|topic| (id.partition as usize) < topic.partitions.len())
+    }
+
     /// One partition with its topic's configuration.
     pub(crate) fn entry(&self, id: PartitionId) -> Option<Entry> {
         let topic = self.streams.get(id.stream)?.topics.get(id.topic)?;

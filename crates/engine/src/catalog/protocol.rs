@@ -46,7 +46,7 @@ pub(crate) fn opening(
 ) -> Vec<Step> {
     let orphans = found.into_iter().filter_map(|(id, incarnation)| {
         let incarnation = incarnation.filter(|life| model.gave(*life))?;
-        model.entry(id).is_none().then_some(Step::MoveAway(Ended { id, incarnation }))
+        (!model.has(id)).then_some(Step::MoveAway(Ended { id, incarnation }))
     });
     let mut steps: Vec<_> = orphans.collect();
     steps.extend(model.entries().into_iter().map(Step::Open));

@@ -206,9 +206,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         };
         self.inner.answer_offset(changed, ack)
     }
-}
 
-impl<P: Platform, A: Answer> Partition<P, A> {
     /// Forgets what consumer groups have stored that are none of `groups`: they are gone. Durable
     /// within a second.
     pub fn keep_groups(&self, groups: &[u32]) {
@@ -237,8 +235,9 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         let before = self.consumers.get(who);
         if before.is_ok_and(|before| before.is_none_or(|before| before < offset)) {
             // Too many consumers, or a log that closes: the next poll begins there again.
-            let changed = self.put_offset(who, offset);
-            drop(self.answer_offset(changed, Ack::Appended));
+            if self.put_offset(who, offset).is_ok() {
+                self.store_offsets_soon();
+            }
         }
     }
 
