@@ -1,4 +1,4 @@
-//! Wall time from the system, the stamping ceiling from the engine's clock keeper, glommio timers.
+//! Wall time from the system, the stamping ceiling from the engine's clock keeper, the executor's timers.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use corelog_io::Clock;
+
+use super::timers;
 
 /// The clock of a shard.
 #[derive(Clone)]
@@ -35,6 +37,6 @@ impl Clock for RealClock {
     }
 
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + 'static {
-        glommio::timer::sleep(duration)
+        timers::sleep(duration)
     }
 }

@@ -17,6 +17,7 @@ use super::file::RealFile;
 use super::fileops::{self, FileOps};
 use super::inflight::{Flight, InFlight};
 use super::lease::Leases;
+use super::timers;
 
 /// How often a shard that waits for buffers looks whether leases came back: a lease comes back
 /// from any thread without waking anybody.
@@ -134,7 +135,7 @@ impl ShardIo {
         let flight = this.flights.begin();
         glommio::spawn_local(async move {
             loop {
-                glommio::timer::sleep(RECLAIM_EVERY).await;
+                timers::sleep(RECLAIM_EVERY).await;
                 this.leases.reclaim();
                 if !this.read_budget.has_waiters() {
                     break;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use corelog_io::BLOCK;
 use glommio::io::{DmaFile, OpenOptions};
-use glommio::{GlommioError, LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
+use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
 
 use super::affinity;
 use super::clock::RealClock;
@@ -20,10 +20,10 @@ use super::fileops::{FileOps, panic_text};
 use super::huge_pool::{self, PoolPages, SmallBecause};
 use super::placement::{self, Place};
 use super::platform::RealPlatform;
-use super::pulse;
 use super::spawn::{RealSpawn, apart};
 use super::start_error::StartError;
 use super::threads::{RuntimeOptions, ShardEnd, ShardFacts, ShardMain};
+use super::timers::{self, Timers};
 
 /// A task queue runs this long before the executor turns to I/O (stock: 100 ms, and a read waits
 /// for two of them behind a busy task).
@@ -45,9 +45,15 @@ pub(super) struct Seat {
 /// A shard thread that is ready to go.
 struct Ready {
     seat: Seat,
-    executor: LocalExecutor,
-    template: DmaFile,
+    made: Made,
     pages: PoolPages,
+}
+
+/// An executor and what it is never without. Dropped from the top.
+struct Made {
+    template: DmaFile,
+    executor: LocalExecutor,
+    timers: Rc<Timers>,
 }
 
 /// What a shard thread says before it waits to be told to go on.
@@ -72,8 +78,10 @@ pub(super) fn run_shard(
     let facts = ShardFacts { place: shard.seat.place, pages: shard.pages };
     let _ = ready.send(Ok(facts));
     if start.recv().is_err() {
-        let Ready { executor, template, .. } = shard;
+        let Made { executor, template, timers } = shard.made;
         executor.run(close(Some(template)));
+        drop(executor);
+        drop(timers);
         return ShardEnd::Clean;
     }
     let (number, on_end) = (shard.seat.number, Arc::clone(&shard.seat.options.on_end));
@@ -95,26 +103,25 @@ fn prepare(mut seat: Seat) -> Result<Ready, StartError> {
     let workers = placement::worker_cpus(seat.place, &seat.allowed);
     // A kernel that refuses (before 5.14) leaves the workers where they were: slower, not wrong.
     let _ = affinity::keep_workers_on(&workers);
-    let (executor, template, address) = make(&mut seat)?;
+    let (made, address) = make(&mut seat)?;
     if !seat.options.huge_pages {
         let pages = PoolPages::Small(SmallBecause::NotWanted);
-        return Ok(Ready { seat, executor, template, pages });
+        return Ok(Ready { seat, made, pages });
     }
     match huge_pool::collapse(address, seat.options.io_memory) {
-        Ok(pages) => Ok(Ready { seat, executor, template, pages }),
+        Ok(pages) => Ok(Ready { seat, made, pages }),
         Err(_) => {
             // The pool could not be registered again, but the executor relies on it: a new one.
-            drop(template);
-            drop(executor);
-            let (executor, template, _) = make(&mut seat)?;
+            drop(made);
+            let (made, _) = make(&mut seat)?;
             let pages = PoolPages::Small(SmallBecause::NotRegistered);
-            Ok(Ready { seat, executor, template, pages })
+            Ok(Ready { seat, made, pages })
         }
     }
 }
 
-/// An executor, its template file, and the address of one of its pool's buffers.
-fn make(seat: &mut Seat) -> Result<(LocalExecutor, DmaFile, usize), StartError> {
+/// An executor, and the address of one of its pool's buffers.
+fn make(seat: &mut Seat) -> Result<(Made, usize), StartError> {
     let executor = match build(seat, seat.place) {
         // Topology files may be missing in a container; the shard runs unpinned then.
         Err(_) if seat.place != Place::Anywhere => {
@@ -126,13 +133,13 @@ fn make(seat: &mut Seat) -> Result<(LocalExecutor, DmaFile, usize), StartError> 
     .map_err(StartError::Executor)?;
     let path = seat.template.clone();
     let opened = executor.run(async move {
-        pulse::start();
-        let template = OpenOptions::new().read(true).write(true).dma_open(path).await?;
-        Ok((template, glommio::allocate_dma_buffer(BLOCK).as_ptr().addr()))
+        let timers = Timers::start()?;
+        let template = OpenOptions::new().read(true).write(true).dma_open(path).await;
+        let address = glommio::allocate_dma_buffer(BLOCK).as_ptr().addr();
+        Ok((timers, template.map_err(os_error::<()>)?, address))
     });
-    let (template, address) =
-        opened.map_err(|e: GlommioError<()>| StartError::Executor(os_error(e)))?;
-    Ok((executor, template, address))
+    let (timers, template, address) = opened.map_err(StartError::Executor)?;
+    Ok((Made { template, executor, timers }, address))
 }
 
 fn build(seat: &Seat, place: Place) -> io::Result<LocalExecutor> {
@@ -154,7 +161,7 @@ fn build(seat: &Seat, place: Place) -> io::Result<LocalExecutor> {
 /// ended, files are closed, leases are back, one more turn of the loop for closes that nobody
 /// awaited, and only then is the executor dropped.
 fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
-    let Ready { seat, executor, template, pages: _ } = shard;
+    let Ready { seat, made: Made { executor, template, timers }, pages: _ } = shard;
     let (options, number, main) = (&seat.options, seat.number, Arc::clone(main));
     let io = Rc::new(ShardIo::new(seat.ops, template, seat.direct, options.memory));
     let platform = RealPlatform::new(
@@ -179,6 +186,7 @@ fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
         Err(panic) => {
             std::mem::forget(io);
             std::mem::forget(executor);
+            std::mem::forget(timers);
             return ShardEnd::ExecutorLost(panic_text("executor", &*panic));
         }
     };
@@ -187,6 +195,7 @@ fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
     drop(io);
     executor.run(close(template));
     drop(executor);
+    drop(timers);
     match ended {
         Err(panic) => ShardEnd::MainPanicked(panic),
         Ok(()) if out > 0 => ShardEnd::LeasesOut(out),
@@ -207,7 +216,7 @@ async fn wait_for_leases(io: &ShardIo, patience: Duration) {
     let until = Instant::now() + patience;
     io.leases.reclaim();
     while io.leases.out() > 0 && Instant::now() < until {
-        glommio::timer::sleep(Duration::from_millis(1)).await;
+        timers::sleep(Duration::from_millis(1)).await;
         io.leases.reclaim();
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use glommio::io::DmaFile;
+use glommio::io::{BufferedFile, DmaFile};
 use rustix::io::DupFlags;
 
 use super::error::os_error;
@@ -35,6 +35,13 @@ pub(super) fn duplicate(file: &DmaFile) -> io::Result<OwnedFd> {
     // SAFETY: `file` keeps its number open at least as long as the reference to it lives.
     let fd = unsafe { BorrowedFd::borrow_raw(file.as_raw_fd()) };
     fd.try_clone_to_owned()
+}
+
+/// A file to read the ticks of a timerfd from, which is never closed through it: its owner closes
+/// `fd` after the executor has gone.
+pub(super) fn ticking(fd: BorrowedFd<'_>) -> ManuallyDrop<BufferedFile> {
+    // SAFETY: the number is open. Nothing is written through it, and the owner outlives the executor.
+    ManuallyDrop::new(unsafe { BufferedFile::from_raw_fd(fd.as_raw_fd()) })
 }
 
 /// Runs `job` with the descriptor of a file on a file-operations thread. Dropping the future does

@@ -9,13 +9,15 @@
 //! | `huge_alloc`, `huge_pool` | the pool on 2 MiB pages |
 //! | `lease` | buffers lent to other threads |
 //! | `fileops`, `fd` | what may block runs on threads of its own; raw descriptors |
-//! | `pulse` | keeps glommio from sleeping over tasks that are ready |
+//! | `counts` | what the executor has done so far |
+//! | `timers` | sleeps; and a pulse that keeps glommio from sleeping over tasks that are ready |
 //! | `uring`, `direct`, `affinity`, `placement` | what the machine allows, found out at start |
 
 mod affinity;
 mod budget;
 mod buffer;
 mod clock;
+mod counts;
 mod direct;
 mod disk;
 mod error;
@@ -29,10 +31,10 @@ mod inflight;
 mod lease;
 mod placement;
 mod platform;
-mod pulse;
 mod spawn;
 mod start_error;
 mod threads;
+mod timers;
 mod transfer;
 mod uring;
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use corelog_io::Spawn;
 use glommio::TaskQueueHandle;
 
+use super::counts::counts;
 use super::fileops::panic_text;
 
 /// Called with the shard's number and the message when a task has panicked.
@@ -60,8 +61,7 @@ impl Spawn for RealSpawn {
     }
 
     fn turns(&self) -> u64 {
-        // Each turn is followed by a run of the task queue.
-        glommio::executor().executor_stats().scheduler_runs()
+        counts().turns
     }
 }
 
