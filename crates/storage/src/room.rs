@@ -19,6 +19,8 @@ pub(crate) struct Room {
     flying_bytes: Cell<usize>,
     /// The thread's turns when a log write was sent last.
     sent_in: Cell<Option<u64>>,
+    /// The thread's turns when a read for polls was begun last.
+    read_in: Cell<Option<u64>>,
     /// Who has a write ready and found no room for it, first come first served. Weak, as each of
     /// them holds the shard's state; a write of its own in flight keeps it alive.
     grounded: RefCell<VecDeque<Weak<dyn Writer>>>,
@@ -53,6 +55,19 @@ impl<P: Platform> Shared<P> {
     /// True where a log write was sent that the kernel may not have seen yet.
     pub(crate) fn has_just_sent(&self) -> bool {
         self.room().sent_in.get() == Some(self.platform().spawn().turns())
+    }
+
+    /// A read for polls has begun.
+    pub(crate) fn read_begun(&self) {
+        self.room().read_in.set(Some(self.platform().spawn().turns()));
+    }
+
+    /// Waits until the kernel has seen the reads that were begun last. Whoever is about to verify a
+    /// window calls it first: else the device has nothing to do meanwhile.
+    pub(crate) async fn reads_sent(&self) {
+        if self.room().read_in.get() == Some(self.platform().spawn().turns()) {
+            self.platform().spawn().turn_to_io().await;
+        }
     }
 
     /// Calls `writer` when there is room.

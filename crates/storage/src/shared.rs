@@ -321,6 +321,7 @@ impl<P: Platform> Life<P> {
         self.shared.trim_cache();
         let (window, file) = (Rc::clone(window), Rc::clone(file));
         let read_bytes = Rc::clone(&self.read_bytes);
+        self.shared.read_begun();
         self.shared.platform().spawn().spawn(async move {
             let len = window.read(file).await;
             read_bytes.set(read_bytes.get() + len as u64);

@@ -151,7 +151,7 @@ fn build(seat: &Seat, place: Place) -> io::Result<LocalExecutor> {
         .name("corelog")
         .io_memory(seat.options.io_memory)
         .preempt_timer(PREEMPT_EVERY)
-        .spin_before_park(Duration::ZERO)
+        .spin_before_park(seat.options.spin)
         .blocking_thread_pool_placement(PoolPlacement::Unbound(1))
         .make()
         .map_err(os_error)

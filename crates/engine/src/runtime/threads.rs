@@ -40,6 +40,8 @@ pub(crate) struct RuntimeOptions {
     pub(crate) cpus: Option<Vec<usize>>,
     /// Give every shard a CPU of its own where there are enough.
     pub(crate) pin: bool,
+    /// How long an executor without work polls before it parks.
+    pub(crate) spin: Duration,
     /// What to do where O_DIRECT is refused.
     pub(crate) direct_io: DirectIo,
     /// Bytes of a shard's registered buffer pool, a power of two. It is pinned memory.

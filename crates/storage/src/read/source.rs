@@ -122,7 +122,11 @@ impl<P: Platform, A: Answer> Source<P, A> {
                 None => self.read_now(position, at_least, least, want),
             };
             self.read_ahead(&window, position, want);
-            window.ended().await;
+            if window.bytes().is_some() {
+                self.inner.shared.reads_sent().await;
+            } else {
+                window.ended().await;
+            }
             if window.bytes().is_some() {
                 return Ok(window);
             }

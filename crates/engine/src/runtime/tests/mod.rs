@@ -47,6 +47,7 @@ fn options(dir: &Path, shards: usize) -> RuntimeOptions {
         shards,
         cpus: None,
         pin: false,
+        spin: Duration::ZERO,
         direct_io: DirectIo::Required,
         io_memory: MIB,
         huge_pages: true,
