@@ -21,6 +21,9 @@ const PAYLOAD_BYTES: usize = 100;
 /// Producers of the crowded rows.
 const PRODUCERS: u32 = 64;
 
+/// How long the shard of the spinning rows looks out for work.
+const SPIN: Duration = Duration::from_micros(100);
+
 /// Every append synced through its handle. One producer has partition 0, many have partition 1.
 const SYNCED: u32 = 0;
 /// `Ack::Durable` asked of a topic without `enforce_fsync`: write, then fdatasync. Partitions as there.
@@ -54,6 +57,7 @@ fn measure(run: &Run<'_>, _: &Options) -> Result<Vec<Table>, Failed> {
     let mut ways = Table::new("O_DSYNC writes beside write + fdatasync: the same appends");
     for round in run.rounds() {
         let alone = bench.one_producer(round, &mut table)?;
+        bench.spinning(round, &mut table)?;
         let crowd = bench.many_producers(round, &alone, &mut table)?;
         bench.other_way(&alone, &crowd, &mut ways)?;
     }
@@ -98,6 +102,28 @@ impl Bench<'_> {
         let (_, best) = synced.best();
         add("1 producer on another thread, p50", 50.0, "", &client, best);
         Ok(alone)
+    }
+
+    /// One producer on a shard that spins, in an engine of its own.
+    fn spinning(&self, round: u32, table: &mut Table) -> Result<(), Failed> {
+        let dir = self.run.fresh_dir(1)?;
+        let interrupt = &self.run.interrupt;
+        let engine = OneShard::open_spinning(&dir, Limits::default(), SPIN, interrupt)?;
+        let config = TopicConfig { enforce_fsync: true, ..TopicConfig::default() };
+        engine.topic(SYNCED, config)?;
+        let warm_up = Bench { engine: &engine, batch: self.batch.clone(), time: TIME_MIN, ..*self };
+        warm_up.on_shard(SYNCED, 1)?;
+        let bench = Bench { time: self.time, ..warm_up };
+        let ring = || Ok(self.run.ceiling.synced_once(u32::MAX, self.time)?);
+        let (synced, alone) = self.run.pair(round, ring, || bench.on_shard(SYNCED, 1))?;
+        let (_, best) = synced.best();
+        let new = |row: Row| row.unit(Unit::Us).beside("ring's best synced write", Ratio::Times);
+        table.row("1 producer on the shard, which spins for 100 us, p50", new).add(Sample {
+            engine: alone.latency.percentile_us(50.0),
+            beside: Some(best.percentile_us(50.0)),
+            cpu: Some(alone.cpu),
+        });
+        engine.close()
     }
 
     /// 64 producers, on one partition beside one producer, on 64 beside 64 synced writes.

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use corelog::stats::PartitionStats;
 use corelog::{Client, Engine, Limits, PartitionId, ShardContext, TopicConfig};
@@ -30,7 +30,17 @@ pub struct OneShard {
 impl OneShard {
     /// Opens the data directory `dir`.
     pub fn open(dir: &Path, limits: Limits, interrupt: &Interrupt) -> Result<OneShard, Failed> {
-        let engine = Engine::builder(dir).shards(1).limits(limits).open()?;
+        Self::open_spinning(dir, limits, Duration::ZERO, interrupt)
+    }
+
+    /// As [`OneShard::open`], with a shard that looks out for work for `spin` before it sleeps.
+    pub fn open_spinning(
+        dir: &Path,
+        limits: Limits,
+        spin: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<OneShard, Failed> {
+        let engine = Engine::builder(dir).shards(1).limits(limits).spin(spin).open()?;
         let client = engine.client();
         Ok(OneShard { engine, client, interrupt: interrupt.clone() })
     }

@@ -8,6 +8,7 @@ mod foreign;
 mod fuse;
 mod handles;
 mod start;
+mod timers;
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
