@@ -125,10 +125,15 @@ impl Works {
         }
     }
 
+    /// Moves away what is left of a life that has ended. A directory that does not say whose it is (it
+    /// may be why the partition was not served) has lost its place as well: it must not stand in the
+    /// way of the next life, and is kept aside.
     fn move_away(&self, ended: Ended) -> Result<(), IoError> {
-        // The id may have a younger life already, or files that somebody else put there.
-        if self.life_of(ended.id) == Some(ended.incarnation) {
-            self.dir.to_trash(ended.id, ended.incarnation)?;
+        let life = self.life_of(ended.id);
+        // The id may have a younger life already, or another partition's that was put there.
+        let is_ours = life.is_none_or(|life| life == ended.incarnation);
+        if is_ours && fs::symlink_metadata(self.dir.partition(ended.id)).is_ok() {
+            self.dir.to_trash(ended.id, life)?;
             self.dir.remove_empty_above(ended.id);
         }
         Ok(())

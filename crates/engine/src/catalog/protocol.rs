@@ -23,7 +23,8 @@ use super::{Entry, Model};
 pub(crate) enum Step {
     /// The partition is no longer served, and its files are closed.
     Close(PartitionId),
-    /// The directory goes to the trash, durably, where it is one of this life.
+    /// The directory goes to the trash, durably, where it is one of this life or does not say of which;
+    /// in that case it is kept there.
     MoveAway(Ended),
     /// The partition is served; its directory is made where there is none.
     Open(Entry),
