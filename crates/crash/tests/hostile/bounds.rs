@@ -103,8 +103,9 @@ fn a_purge_that_fails_says_so_and_brings_nothing_back() {
             let batch = content.batch(id, BatchKey::new(0, 0, nth));
             client.append_blocking(id, batch, Ack::Durable)
         };
-        let last = (0..20).map(|nth| append(&client, nth).expect("it fits")).last();
-        let offset = last.expect("there is one").base_offset;
+        let offsets: Vec<_> =
+            (0..20).map(|nth| append(&client, nth).expect("it fits").base_offset).collect();
+        let offset = offsets[19];
         client.store_offset(id, who, offset, Ack::Durable).wait().expect("it is there");
         mounted.disk.begin(&[Rule::any(op, Answer::Errno(libc::EIO))]);
         let failed = client.catalog().purge_topic(0, 0).wait();
