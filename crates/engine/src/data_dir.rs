@@ -54,13 +54,12 @@ impl DataDir {
     }
 
     /// Moves the directory of a life of a partition to the trash, durably. Where there is none,
-    /// nothing happens. One whose life nobody can tell gets a name that is never removed.
-    pub(crate) fn to_trash(&self, id: PartitionId, life: Option<u64>) -> Result<(), IoError> {
+    /// nothing happens.
+    pub(crate) fn to_trash(&self, id: PartitionId, incarnation: u64) -> Result<(), IoError> {
         let (from, trash) = (self.partition(id), self.trash());
         create_dirs(&trash)?;
         let PartitionId { stream, topic, partition } = id;
-        let life = life.map_or_else(|| "unknown".to_owned(), |life| life.to_string());
-        let name = format!("{stream}-{topic}-{partition}-{life}");
+        let name = format!("{stream}-{topic}-{partition}-{incarnation}");
         let mut to = trash.join(&name);
         // A copy of the same life may be there already: keep both.
         for number in 1.. {

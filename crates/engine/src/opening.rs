@@ -103,7 +103,7 @@ impl Opener {
         if let Some(&OpenError::OtherIncarnation { found, .. }) = open_error(&result)
             && self.is_over(entry, found)
         {
-            result = match self.dir.to_trash(entry.id, Some(found)) {
+            result = match self.dir.to_trash(entry.id, found) {
                 Ok(()) => wait(self.begin(entry), || self.begin(entry)),
                 Err(error) => Err(unopened(entry.id, error)),
             };

@@ -23,8 +23,7 @@ use super::{Entry, Model};
 pub(crate) enum Step {
     /// The partition is no longer served, and its files are closed.
     Close(PartitionId),
-    /// The directory goes to the trash, durably, where it is one of this life or does not say of which;
-    /// in that case it is kept there.
+    /// The directory goes to the trash, durably, where it is one of this life.
     MoveAway(Ended),
     /// The partition is served; its directory is made where there is none.
     Open(Entry),
