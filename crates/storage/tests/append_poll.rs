@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use corelog_io::sim::{Rng, Sim, run};
+use corelog_io::sim::{Fault, Rng, Sim, run};
 use corelog_io::{Clock, IoOp, Platform};
 use corelog_storage::{Ack, From, LogConfig, SharedLimits};
 
@@ -74,14 +74,17 @@ fn the_five_places_to_start_agree_in_memory_and_on_disk() {
             for i in 0..100_u64 {
                 if i == flushed {
                     log.flush(Ack::Durable).await.unwrap();
+                    // What comes now stays in memory.
+                    disk.inject(Fault::stall().of(IoOp::Write).on(".log").for_ever());
                 }
-                let appended = append_wait(&log, &batch(i, &[2_000; 5]), Ack::Appended).await;
+                let appended = append_wait(&log, &batch(i, &[20; 5]), Ack::Appended).await;
                 times.push(appended.base_timestamp);
             }
             if flushed == 100 {
                 log.flush(Ack::Durable).await.unwrap();
             }
             let base = log.watermarks().appended() - 500;
+            assert_eq!(log.watermarks().written(), base + 5 * flushed);
             let first = |from| {
                 let log = log.clone();
                 async move {
@@ -101,8 +104,8 @@ fn the_five_places_to_start_agree_in_memory_and_on_disk() {
                 let after = first(From::Timestamp(*time + 1)).await;
                 assert_eq!(after, (i < 99).then_some(offset + 5), "behind batch {i}");
             }
+            disk.lift_all();
             log.close().await.unwrap();
-            drop(disk);
         }
     });
 }
@@ -277,8 +280,9 @@ fn opening_and_closing_changes_nothing() {
     run(11, |platform| async move {
         let log = open(&platform, small_segments()).await;
         let mut rng = Rng::new(11);
-        for _ in 0..100 {
-            append(&log, &random_batch(&mut rng, 40_000), Ack::Appended);
+        // Several to a step of the index, and the last ones behind its last entry.
+        for _ in 0..700 {
+            append(&log, &random_batch(&mut rng, 4_000), Ack::Appended);
         }
         log.close().await.unwrap();
         let snapshot = |platform: &corelog_io::sim::SimPlatform| {

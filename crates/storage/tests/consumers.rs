@@ -107,6 +107,13 @@ fn the_table_grows_up_to_its_limit() {
         let error = log.store_offset(group(0), 1, Ack::Appended).await.unwrap_err();
         assert!(matches!(error, OffsetError::TooMany { max: 600 }), "{error}");
         log.store_offset(consumer(7), 0, Ack::Appended).await.unwrap();
+        // A place is free again when somebody leaves.
+        log.delete_offset(consumer(0), Ack::Appended).await.unwrap();
+        log.store_offset(group(0), 1, Ack::Appended).await.unwrap();
+        let error = log.store_offset(consumer(0), 0, Ack::Appended).await.unwrap_err();
+        assert!(matches!(error, OffsetError::TooMany { max: 600 }), "{error}");
+        log.delete_offset(group(0), Ack::Appended).await.unwrap();
+        log.store_offset(consumer(0), 0, Ack::Appended).await.unwrap();
         log.close().await.unwrap();
         let (log, _) = open_limited(sim.platform(), small_segments(), limits).await.unwrap();
         for id in 0..600 {
@@ -137,11 +144,49 @@ fn stores_are_grouped() {
             stored.await.unwrap();
         }
         assert!(sim.disk().hits(writes) <= 2, "{}", sim.disk().hits(writes));
-        log.store_offset(consumer(1), 5, Ack::Appended).await.unwrap();
         sim.clock().sleep(Duration::from_secs(2)).await;
+        let before = sim.disk().hits(writes);
+        for offset in 0..9 {
+            log.store_offset(consumer(1), offset, Ack::Appended).await.unwrap();
+            sim.clock().sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(sim.disk().hits(writes), before, "what nobody waits for gathers for a second");
+        sim.clock().sleep(Duration::from_secs(1)).await;
+        assert_eq!(sim.disk().hits(writes), before + 1);
         let before = sim.disk().hits(writes);
         sim.clock().sleep(Duration::from_secs(60)).await;
         assert_eq!(sim.disk().hits(writes), before, "nothing new, no store");
+        log.close().await.unwrap();
+    });
+}
+
+/// A file with more room takes the place of the old one: at once under its name, and durably.
+#[test]
+fn a_table_that_grows_is_durable_under_its_name() {
+    let sim = Sim::new(13);
+    sim.run(async {
+        let log = log_of(&sim, 10).await;
+        log.flush(Ack::Durable).await.unwrap();
+        let mut grown = 0;
+        for id in 0..900 {
+            let before = sim.disk().count(IoOp::Rename);
+            log.store_offset(consumer(id), u64::from(id % 10), Ack::Durable).await.unwrap();
+            if sim.disk().count(IoOp::Rename) == before {
+                continue;
+            }
+            grown += 1;
+            for cut in 0..10 {
+                let other = Sim::from_image(cut, &sim.disk().image_of_power_cut(cut));
+                other.run(async {
+                    let log = open(other.platform(), small_segments()).await;
+                    for id in 0..=id {
+                        let stored = log.consumer_offset(consumer(id)).unwrap();
+                        assert_eq!(stored, Some(u64::from(id % 10)), "{id}, grown {grown} times");
+                    }
+                });
+            }
+        }
+        assert!(grown >= 3, "{grown}");
         log.close().await.unwrap();
     });
 }
@@ -403,6 +448,7 @@ fn next_goes_on_behind_what_is_stored() {
                 break;
             }
             served.extend(polled.first_offset.unwrap()..polled.next_offset);
+            assert!(served.len() <= 10, "{served:?}");
             assert_eq!(log.consumer_offset(consumer(1)).unwrap(), Some(polled.next_offset - 1));
         }
         assert_eq!(served, (0..10).collect::<Vec<_>>());

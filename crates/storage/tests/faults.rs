@@ -270,6 +270,38 @@ fn slow_syncs_hold_up_neither_polls_nor_appends() {
     });
 }
 
+/// Whatever was appended before a durable flush, in a segment that was sealed since or in the one
+/// behind it, is there after a power cut at the moment of the answer; also where there is nothing to
+/// write any more.
+#[test]
+fn a_durable_flush_covers_both_files_of_a_roll() {
+    for (seed, ack) in (0..40).zip([Ack::Appended, Ack::Written].into_iter().cycle()) {
+        let sim = Sim::new(seed);
+        sim.run(async {
+            let log = open(sim.platform(), small_segments()).await;
+            let mut model = Model::default();
+            for tag in 0..15 + seed / 4 {
+                let bytes = batch(tag, &[60_000]);
+                model.push(bytes.clone(), append_wait(&log, &bytes, ack).await);
+            }
+            if seed % 4 < 2 {
+                log.flush(Ack::Written).await.unwrap();
+            }
+            for _ in 0..2 {
+                log.flush(Ack::Durable).await.unwrap();
+                for cut in 0..5 {
+                    let other = Sim::from_image(seed, &sim.disk().image_of_power_cut(cut));
+                    other.run(async {
+                        let log = open(other.platform(), small_segments()).await;
+                        assert_eq!(log.watermarks().appended(), model.end(), "seed {seed}");
+                        model.check_all(&log, &mut Rng::new(cut)).await;
+                    });
+                }
+            }
+        });
+    }
+}
+
 #[test]
 fn a_panic_in_a_task_of_the_partition_poisons_it_and_leaves_nobody_waiting() {
     let sim = Sim::new(10);

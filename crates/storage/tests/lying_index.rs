@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use common::*;
-use corelog_format::IndexEntry;
+use corelog_format::{BatchBuilder, BatchHeader, IndexEntry, Message};
 use corelog_io::sim::{Fault, Rng, Sim, errno};
 use corelog_io::{Clock, IoOp};
-use corelog_storage::{From, LogConfig, PollError, SharedLimits};
+use corelog_storage::{Ack, From, LogConfig, PollError, SharedLimits};
 
 type Harm = fn(&Sim, PathBuf);
 
@@ -142,6 +142,58 @@ fn a_sealed_index_that_is_of_no_use_is_made_again_in_memory_and_on_the_disk() {
             }
         }
     }
+}
+
+/// An entry that names a place inside of a payload where something like a batch stands: the bytes
+/// there were verified with the batch that they belong to, and are no batch for all that.
+#[test]
+fn an_entry_into_a_payload_is_checked_although_its_bytes_were() {
+    let config = LogConfig { index_step: 4096, ..small_segments() };
+    let sim = Sim::new(9);
+    // Whole but for its checksums, and with the offset of the batch behind it.
+    let wanted = 8;
+    let forged = [
+        &BatchHeader {
+            partition_id: u64::from(PARTITION),
+            base_offset: wanted,
+            base_timestamp: 1_700_000_000_000_000,
+            origin_timestamp: 1,
+            batch_length: 256 + 48,
+            batch_checksum: 1,
+            message_count: 1,
+        }
+        .encode()[..],
+        &[0; 48],
+    ]
+    .concat();
+    let mut payload = vec![0; 9_000];
+    payload[1_000..][..forged.len()].copy_from_slice(&forged);
+    sim.run(async {
+        let log = open(sim.platform(), config.clone()).await;
+        for tag in 0..160 {
+            let mut builder = BatchBuilder::new();
+            builder.push(Message::new(&payload).id(1 + tag)).unwrap();
+            append_wait(&log, &builder.finish().unwrap().into(), Ack::Written).await;
+        }
+        log.close().await.unwrap();
+    });
+    let bytes = sim.disk().contents(index_file(0)).unwrap();
+    let mut entries: Vec<IndexEntry> =
+        bytes.chunks_exact(24).map(|raw| IndexEntry::decode(raw.try_into().unwrap())).collect();
+    let place = entries.iter().position(|entry| entry.base_offset == wanted).unwrap();
+    entries[place].position = entries[place - 1].position + 256 + 48 + 1_000;
+    let bytes: Vec<u8> = entries.iter().flat_map(IndexEntry::encode).collect();
+    sim.disk().put(index_file(0), &bytes).unwrap();
+    sim.run(async {
+        let log = open(sim.platform(), config.clone()).await;
+        assert!(logs(&sim).len() > 1, "the first one is sealed");
+        let around = poll(&log, From::Offset(0), 20, 1 << 20).await.unwrap();
+        assert_eq!(around.messages, 20, "all of it is verified and kept");
+        let got = poll(&log, From::Offset(wanted), 1, 1).await.unwrap();
+        assert_eq!(got.batches()[0].first_offset(), wanted);
+        assert_eq!(got.bytes.len(), 256 + 48 + payload.len());
+        log.close().await.unwrap();
+    });
 }
 
 #[test]

@@ -4,10 +4,11 @@
 mod common;
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use common::*;
-use corelog_io::IoOp;
 use corelog_io::sim::{Fault, Rng, Sim, errno};
+use corelog_io::{Clock, IoOp};
 use corelog_storage::{Ack, AppendError, From, LogConfig, MANIFEST_FILE, OpenDamage, PollError};
 
 /// Offset 0 fills the first segment, the others stand in the second.
@@ -209,40 +210,52 @@ fn a_life_may_end_at_any_step_of_beginning_it() {
 fn a_file_that_cannot_be_begun_leaves_nothing_in_the_way() {
     for code in [errno::ENOSPC, errno::EMFILE, errno::EACCES] {
         for op in [IoOp::Open, IoOp::Allocate] {
-            let sim = Sim::new(3);
-            let mut model = sim.run(async {
-                let log = open(sim.platform(), small_segments()).await;
-                let mut model = Model::default();
-                let bytes = batch(0, &[SIZES[0]]);
-                model.push(bytes.clone(), append_wait(&log, &bytes, Ack::Durable).await);
-                let fault = Fault::fail(code).of(op).on(name(&log_file(1)));
-                let fault = sim.disk().inject(fault.for_ever());
-                for _ in 0..3 {
-                    let refused = append(&log, &batch(1, &[10]), Ack::Durable);
-                    let _ = log.flush(Ack::Durable).await;
-                    let refused = refused.get().unwrap().unwrap_err();
-                    let poisoned = matches!(refused, AppendError::Poisoned(_));
-                    let space = code == errno::ENOSPC || op == IoOp::Open;
-                    assert_eq!(poisoned, !space, "{code} at {op:?}: {refused}");
-                }
-                assert!(sim.disk().hits(fault) > 0, "{code} at {op:?}");
-                sim.disk().lift(fault);
-                if log.fault().is_none() {
-                    let bytes = batch(1, &[10]);
-                    let appended = append_wait(&log, &bytes, Ack::Durable).await;
-                    assert_eq!(appended.base_offset, 1, "no offset was used");
-                    model.push(bytes, appended);
-                }
-                model
-            });
-            sim.disk().process_kill(3);
-            sim.run(async {
-                let (log, report) = try_open(sim.platform(), small_segments()).await.unwrap();
-                assert_eq!(report.damage, []);
-                let bytes = batch(2, &[10]);
-                model.push(bytes.clone(), append_wait(&log, &bytes, Ack::Durable).await);
-                model.check_all(&log, &mut Rng::new(3)).await;
+            let is_refusal = code == errno::ENOSPC || op == IoOp::Open;
+            let fault = Fault::fail(code).of(op).on(name(&log_file(1))).for_ever();
+            begun_in_vain(&format!("{code} at {op:?}"), is_refusal, |sim| {
+                sim.disk().inject(fault.clone());
             });
         }
     }
+    // The file is there, and no descriptor is left for the sync of its name.
+    begun_in_vain("one descriptor", true, |sim| {
+        sim.disk().set_open_files_max(sim.disk().open_files() + 1);
+    });
+}
+
+fn begun_in_vain(what: &str, is_refusal: bool, harm: impl Fn(&Sim)) {
+    let sim = Sim::new(3);
+    let mut model = sim.run(async {
+        let log = open(sim.platform(), small_segments()).await;
+        let mut model = Model::default();
+        let bytes = batch(0, &[SIZES[0]]);
+        model.push(bytes.clone(), append_wait(&log, &bytes, Ack::Durable).await);
+        // The mark is stored, which takes a descriptor, too.
+        sim.clock().sleep(Duration::from_secs(3)).await;
+        harm(&sim);
+        for _ in 0..3 {
+            let refused = append(&log, &batch(1, &[10]), Ack::Durable);
+            let _ = log.flush(Ack::Durable).await;
+            let refused = refused.get().unwrap().unwrap_err();
+            let poisoned = matches!(refused, AppendError::Poisoned(_));
+            assert_eq!(poisoned, !is_refusal, "{what}: {refused}");
+        }
+        sim.disk().lift_all();
+        sim.disk().set_open_files_max(usize::MAX);
+        if log.fault().is_none() {
+            let bytes = batch(1, &[10]);
+            let appended = append_wait(&log, &bytes, Ack::Durable).await;
+            assert_eq!(appended.base_offset, 1, "{what}: no offset was used");
+            model.push(bytes, appended);
+        }
+        model
+    });
+    sim.disk().process_kill(3);
+    sim.run(async {
+        let (log, report) = try_open(sim.platform(), small_segments()).await.unwrap();
+        assert_eq!(report.damage, [], "{what}");
+        let bytes = batch(2, &[10]);
+        model.push(bytes.clone(), append_wait(&log, &bytes, Ack::Durable).await);
+        model.check_all(&log, &mut Rng::new(3)).await;
+    });
 }

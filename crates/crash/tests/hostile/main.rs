@@ -4,5 +4,6 @@ mod bounds;
 mod devices;
 mod disk;
 mod opening;
+mod purge;
 mod running;
 mod support;

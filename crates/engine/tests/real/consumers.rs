@@ -9,7 +9,7 @@ use corelog::{Ack, Client, ConsumerKey, ConsumerKind, PartitionId, Poll, TopicCo
 use corelog_format::{HeaderValue, OptionsBuilder};
 
 use crate::support::{P, batch, fresh_dir, names, partition_dir, reopened, small_segments};
-use crate::support::{builder, with_topic};
+use crate::support::{builder, create_topic, with_topic};
 
 fn consumer(id: u32) -> ConsumerKey {
     ConsumerKey { kind: ConsumerKind::Consumer, id }
@@ -155,6 +155,70 @@ fn an_updated_expiry_and_size_act_and_wait_for_consumers() {
         append(&client, P, tag, 60_000);
     }
     until("they go again", || segments(&dir) == 1);
+    engine.close_blocking().expect("nothing is wrong");
+}
+
+/// What a consumer or a group stored ends with the group, the partition or the topic: whoever comes
+/// under the same name or number begins at the first message, in this life and the next.
+#[test]
+fn what_a_deleted_group_or_topic_had_stored_is_gone_with_it() {
+    let dir = fresh_dir("consumers_deleted");
+    let engine = builder(&dir, 1).open().expect("a fresh directory opens");
+    let client = engine.client();
+    let config = TopicConfig { partitions: 2, ..small_segments() };
+    create_topic(&client, config.clone());
+    let last = PartitionId { partition: 1, ..P };
+    let fill = |client: &Client| {
+        for id in [P, last] {
+            (0..12).for_each(|tag| append(client, id, tag, 100));
+        }
+    };
+    let begins = |client: &Client, id, who| {
+        assert_eq!(client.offset(id, who).wait().expect("it is known"), None, "{id} {who:?}");
+        let next = client.poll_blocking(id, Poll::next(who)).expect("it is served");
+        assert_eq!(next.first_offset(), Some(0), "{id} {who:?}");
+    };
+    fill(&client);
+    let catalog = client.catalog();
+    let old = group(catalog.create_group(0, 0, "g").wait().expect("it is new").2);
+    for id in [P, last] {
+        for who in [old, consumer(7)] {
+            client.store_offset(id, who, 10, Ack::Durable).wait().expect("it is there");
+        }
+    }
+    catalog.delete_group(0, 0, "g").wait().expect("it is there");
+    let new = group(catalog.create_group(0, 0, "g").wait().expect("it is new").2);
+    assert_ne!(old, new, "no group's number comes again");
+    until("the old one's offset goes", || {
+        client.offset(P, old).wait().expect("it is known").is_none()
+    });
+    for who in [old, new] {
+        begins(&client, P, who);
+    }
+    assert_eq!(client.offset(P, consumer(7)).wait().expect("it is known"), Some(10));
+
+    catalog.remove_partitions(0, 0, 1).wait().expect("there are two");
+    catalog.add_partitions(0, 0, 1).wait().expect("there is room");
+    (0..12).for_each(|tag| append(&client, last, tag, 100));
+    begins(&client, last, consumer(7));
+    engine.close_blocking().expect("nothing is wrong");
+
+    let (engine, client) = reopened(&dir, 1);
+    begins(&client, P, new);
+    begins(&client, last, consumer(7));
+    assert_eq!(client.offset(P, consumer(7)).wait().expect("it is known"), Some(10));
+    client.store_offset(last, consumer(7), 3, Ack::Durable).wait().expect("it is there");
+    client.catalog().delete_topic(0, 0).wait().expect("it is there");
+    create_topic(&client, config);
+    fill(&client);
+    for id in [P, last] {
+        begins(&client, id, consumer(7));
+    }
+    engine.close_blocking().expect("nothing is wrong");
+    let (engine, client) = reopened(&dir, 1);
+    for id in [P, last] {
+        begins(&client, id, consumer(7));
+    }
     engine.close_blocking().expect("nothing is wrong");
 }
 

@@ -13,6 +13,8 @@ mod no_direct_io;
 mod order;
 mod refusals;
 mod refusing_fs;
+mod removed_files;
 mod shards;
 mod small_disk;
 mod support;
+mod topic_options;

@@ -65,6 +65,79 @@ fn a_producer_keeps_its_order_across_busy() {
     engine.close_blocking().expect("nothing is wrong");
 }
 
+/// Sixteen threads append a thousand batches each to one partition, with some on their way at a
+/// time: each offset is given once, and the files hold what was answered, end to end.
+#[test]
+fn sixteen_appenders_get_each_offset_once() {
+    const THREADS: u64 = 16;
+    const EACH: u64 = 1_000;
+    let dir = fresh_dir("sixteen");
+    let (engine, client) = with_topic(&dir, 2, small_segments());
+    let mut answers: Vec<(u64, u32, u64)> = std::thread::scope(|scope| {
+        let append_all = |thread: u64, client: corelog::Client| {
+            let mut flying = VecDeque::new();
+            let mut answers = Vec::new();
+            for nth in 0..EACH {
+                let tag = thread * EACH + nth;
+                let ack = [Ack::Appended, Ack::Written, Ack::Durable][(tag % 3) as usize];
+                let bytes = batch(tag, 1 + (tag % 4) as u32, 100 + tag as usize % 900);
+                flying.push_back((tag, client.append(P, bytes, ack)));
+                while flying.len() > (tag % 5) as usize {
+                    let (tag, call) = flying.pop_front().expect("there is one");
+                    let Appended { base_offset, message_count, .. } = call.wait().expect("it fits");
+                    answers.push((base_offset, message_count, tag));
+                }
+            }
+            for (tag, call) in flying {
+                let Appended { base_offset, message_count, .. } = call.wait().expect("it fits");
+                answers.push((base_offset, message_count, tag));
+            }
+            assert!(answers.is_sorted(), "thread {thread}: in the order of its calls");
+            answers
+        };
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let client = client.clone();
+                scope.spawn(move || append_all(thread, client))
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+    });
+    answers.sort_unstable();
+    let mut next = 0;
+    for (base_offset, message_count, tag) in &answers {
+        assert_eq!(*base_offset, next, "batch {tag}");
+        next += u64::from(*message_count);
+    }
+    assert_eq!(answers.len() as u64, THREADS * EACH);
+    assert_eq!(client.watermarks_blocking(P).expect("it is open").appended(), next);
+    engine.close_blocking().expect("nothing is wrong");
+
+    // The files, as the tool that inspects them sees them.
+    let dir = crate::support::partition_dir(&dir, P);
+    let mut stored = answers.iter();
+    for log in crate::support::names(&dir, ".log") {
+        let bytes = std::fs::read(dir.join(&log)).expect("it can be read");
+        let mut end = 0;
+        for step in corelog_format::scan(&bytes, 0, corelog_format::Expect::default()) {
+            match step {
+                corelog_format::Step::Batch { at, batch: found, .. } => {
+                    let (base_offset, message_count, tag) = stored.next().expect("no more");
+                    let header = found.header();
+                    assert_eq!(header.base_offset, *base_offset, "{log}");
+                    let len = 100 + *tag as usize % 900;
+                    assert!(found.bytes()[256..] == batch(*tag, *message_count, len)[256..]);
+                    end = at + found.bytes().len() as u64;
+                }
+                corelog_format::Step::End { at } => assert_eq!(at, bytes.len() as u64, "{log}"),
+                other => panic!("{log}: {other:?}"),
+            }
+        }
+        assert_eq!(end, bytes.len() as u64, "{log} ends with its last batch");
+    }
+    assert_eq!(stored.count(), 0, "every batch is in a file, once");
+}
+
 /// Readers at the end of a log that two producers write to: every poll continues where the last
 /// one ended, over rolls, from memory and from the disk.
 #[test]

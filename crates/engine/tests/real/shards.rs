@@ -6,7 +6,8 @@ use corelog::error::OpenError;
 use corelog::{Ack, Client, PartitionId, TopicConfig};
 
 use crate::support::{
-    P, Sent, assert_same, batch, builder, fresh_dir, poll_all, reopened, small, with_topic,
+    P, Sent, assert_same, batch, builder, fresh_dir, names, partition_dir, poll_all, reopened,
+    small, small_segments, with_topic,
 };
 
 type All = HashMap<PartitionId, Vec<Sent>>;
@@ -55,13 +56,66 @@ fn partitions_are_independent_and_any_number_of_shards_opens_them() {
     assert!(owned.iter().all(|count| *count >= 13), "they spread: {owned:?}");
     engine.close_blocking().expect("nothing is wrong");
 
-    for shards in [1, 2, 5] {
+    for shards in [1, 2, 5, 16] {
         let (engine, client) = reopened(&dir, shards);
         assert_eq!((engine.shards(), engine.opened().partitions), (shards, 45));
         assert_all(&client, &all);
         append_to_all(&client, &ids, &mut all);
         assert_all(&client, &all);
         engine.close_blocking().expect("nothing is wrong");
+    }
+}
+
+/// Eight partitions of one shard under load from eight threads, each with segments that roll: every
+/// file holds its own partition's batches, end to end, and nothing of another's.
+#[test]
+fn partitions_under_load_on_one_shard_verify() {
+    const PARTITIONS: u32 = 8;
+    let dir = fresh_dir("eight_under_load");
+    let config = TopicConfig { partitions: PARTITIONS, ..small_segments() };
+    let (engine, client) = with_topic(&dir, 1, config);
+    let append_all = |id: PartitionId| {
+        let append = |tag: u64| {
+            let bytes = batch(u64::from(id.partition) << 32 | tag, 1, 3_000 + tag as usize * 61);
+            (bytes.clone(), client.append(id, bytes, Ack::Appended))
+        };
+        let mut sent = Vec::new();
+        for tags in (0..600).collect::<Vec<u64>>().chunks(20) {
+            let calls: Vec<_> = tags.iter().map(|tag| append(*tag)).collect();
+            for (bytes, call) in calls {
+                sent.push(Sent { bytes, appended: call.wait().expect("it fits") });
+            }
+        }
+        (id, sent)
+    };
+    let ids = (0..PARTITIONS).map(|partition| PartitionId { partition, ..P });
+    let all: All = std::thread::scope(|scope| {
+        let threads: Vec<_> = ids.map(|id| scope.spawn(move || append_all(id))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    assert_all(&client, &all);
+    engine.close_blocking().expect("nothing is wrong");
+    for (id, sent) in &all {
+        let partition = partition_dir(&dir, *id);
+        let logs = names(&partition, ".log");
+        assert!(logs.len() > 5, "{logs:?}");
+        let mut found = Vec::new();
+        for log in logs {
+            let bytes = std::fs::read(partition.join(&log)).expect("it can be read");
+            let expect = corelog_format::Expect {
+                partition_id: Some(u64::from(id.partition)),
+                next_offset: Some(found.len() as u64),
+                ..corelog_format::Expect::default()
+            };
+            for step in corelog_format::scan(&bytes, 0, expect) {
+                match step {
+                    corelog_format::Step::Batch { batch, .. } => found.push(batch.bytes().to_vec()),
+                    corelog_format::Step::End { at } => assert_eq!(at, bytes.len() as u64),
+                    other => panic!("{id}: {log}: {other:?}"),
+                }
+            }
+        }
+        assert_same(*id, sent, &found);
     }
 }
 

@@ -4,6 +4,7 @@
 //! example. The rules that are lists stand in the documents, as tables that are read here: a change
 //! of the rule is a change of the document. This test needs nothing of the engine.
 
+mod failures;
 mod finding;
 mod manifest;
 mod markdown;
@@ -140,6 +141,12 @@ fn documents_have_one_title_and_links_that_resolve() {
         findings.extend(markdown::links(&file.path, &file.text, &exists, &texts));
         findings
     }));
+}
+
+#[test]
+fn every_known_failure_has_a_test_or_a_reason() {
+    let text = document(failures::MAP);
+    none(failures::CLASSES.into_iter().flat_map(|class| failures::map(text, class, &TREE.sources)));
 }
 
 /// What may stand at the top level, besides names that begin with a dot and what runs leave behind.
