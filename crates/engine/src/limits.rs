@@ -8,7 +8,7 @@ use corelog_io::BLOCK;
 use corelog_shard::{ClientLimits, ShardLimits};
 use corelog_storage::SharedLimits;
 
-use crate::runtime::MemoryLimits;
+use crate::runtime::{FILE_THREADS_MAX, MemoryLimits};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -68,7 +68,9 @@ pub struct Limits {
     /// Partitions that are opened or closed side by side. Default 64.
     pub openings: usize,
     /// Threads for file operations that may block (open, allocate, cut, rename), for ALL shards
-    /// together. Default 2.
+    /// together; 1 to 63. Where operations hang and others wait for them more are started, up to
+    /// 64 in all; beyond, polls and rolls that want a file opened are answered with an error.
+    /// Default 2.
     pub file_threads: usize,
     /// How long closing waits for records that are still held somewhere. Their memory is never
     /// freed then, and they stay readable. Default 2 s.
@@ -146,15 +148,6 @@ impl Limits {
             return refused("single_write_bytes", single, allowed);
         }
         let two_writes = 2 * single;
-        let reads = self.read_bytes_min();
-        if !(reads..=MAX).contains(&self.read_bytes) {
-            let largest = largest_read().max(self.cache_bytes);
-            let allowed = format!(
-                "a value from {reads} to {MAX}: {largest} for a poll of the largest batch and for \
-                 cache_bytes, and twice lease_bytes, which consumers may keep; or lower those"
-            );
-            return refused("read_bytes", self.read_bytes, allowed);
-        }
         let ranges = [
             ("write_bytes", self.write_bytes, (4 * MIB).max(promised.saturating_add(two_writes))),
             ("leases", self.leases, 0),
@@ -182,8 +175,18 @@ impl Limits {
                 return refused(option, value, format!("a value from {min} to {max}"));
             }
         }
-        if self.file_threads > 64 {
-            return refused("file_threads", self.file_threads, "a value from 1 to 64".to_owned());
+        let reads = self.read_bytes_min();
+        if !(reads..=MAX).contains(&self.read_bytes) {
+            let largest = largest_read().max(self.cache_bytes);
+            let allowed = format!(
+                "a value from {reads} to {MAX}: {largest} for a poll of the largest batch and for \
+                 cache_bytes, and twice lease_bytes, which consumers may keep; or lower those"
+            );
+            return refused("read_bytes", self.read_bytes, allowed);
+        }
+        if self.file_threads >= FILE_THREADS_MAX {
+            let allowed = format!("a value from 1 to {}", FILE_THREADS_MAX - 1);
+            return refused("file_threads", self.file_threads, allowed);
         }
         Ok(())
     }
@@ -265,7 +268,7 @@ mod tests {
             ("appends_in_flight", |l| l.appends_in_flight = 1 << 21),
             ("polls_in_flight", |l| l.polls_in_flight = 0),
             ("poll_bytes", |l| l.poll_bytes = 0),
-            ("file_threads", |l| l.file_threads = 65),
+            ("file_threads", |l| l.file_threads = 64),
         ];
         for (option, set) in wrong {
             let mut limits = Limits::default();
