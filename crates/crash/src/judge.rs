@@ -48,7 +48,7 @@ pub fn small_limits() -> Limits {
     Limits {
         registered_bytes: 1 << 20,
         write_bytes: 16 << 20,
-        read_bytes: 128 << 20,
+        read_bytes: 136 << 20,
         cache_bytes: 4 << 20,
         lease_bytes: 4 << 20,
         leases: 256,

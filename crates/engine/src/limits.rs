@@ -8,10 +8,12 @@ use corelog_io::BLOCK;
 use corelog_shard::{ClientLimits, ShardLimits};
 use corelog_storage::SharedLimits;
 
-use crate::runtime::MemoryLimits;
+use crate::runtime::{FILE_THREADS_MAX, MemoryLimits};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
+/// No limit is higher.
+const MAX: usize = 1 << 40;
 
 /// What the engine may use, fixed when it opens. Where a limit is reached callers are answered
 /// `Busy`, or wait, or get copies instead of views, as each field says; nothing grows beyond.
@@ -26,15 +28,17 @@ pub struct Limits {
     /// is used up. From 4 MiB, and `cache_bytes + lease_bytes` must leave 2 MiB of it. Default 64
     /// MiB.
     pub write_bytes: usize,
-    /// Buffers that polls read into, bytes. Polls wait where it is used up. From 128 MiB, twice
-    /// the largest batch; it is a bound, not an allocation. Default 256 MiB.
+    /// Buffers that polls read into, bytes. Polls wait where it is used up. From 128 MiB, which a
+    /// poll of the largest batch needs (or `cache_bytes`, where that is more), and twice
+    /// `lease_bytes`: a consumer that keeps all the records it may can poll that batch, too. It is a
+    /// bound, not an allocation. Default 256 MiB.
     pub read_bytes: usize,
     /// Buffers kept for readers, bytes: part of `write_bytes` keeps what was written at the end of
     /// the logs, part of `read_bytes` what was read from files and read ahead of sequential readers,
     /// each its half at least where both want more. Default 32 MiB.
     pub cache_bytes: usize,
-    /// Buffers that records hold which left the shard, bytes; what goes beyond is copied.
-    /// Default 24 MiB.
+    /// Buffers that records hold which left the shard, bytes; what goes beyond is copied. A buffer
+    /// counts with at least half of what it occupies. Default 24 MiB.
     pub lease_bytes: usize,
     /// Views that left the shard, however small; what goes beyond is copied. Default 4,096.
     pub leases: usize,
@@ -64,7 +68,9 @@ pub struct Limits {
     /// Partitions that are opened or closed side by side. Default 64.
     pub openings: usize,
     /// Threads for file operations that may block (open, allocate, cut, rename), for ALL shards
-    /// together. Default 2.
+    /// together; 1 to 63. Where operations hang and others wait for them more are started, up to
+    /// 64 in all; beyond, polls and rolls that want a file opened are answered with an error.
+    /// Default 2.
     pub file_threads: usize,
     /// How long closing waits for records that are still held somewhere. Their memory is never
     /// freed then, and they stay readable. Default 2 s.
@@ -135,7 +141,6 @@ impl Limits {
             let allowed = "a power of two from 65536 (64 KiB) to 2^36".to_owned();
             return refused("registered_bytes", registered, allowed);
         }
-        let largest = largest_read();
         let promised = self.cache_bytes.saturating_add(self.lease_bytes);
         let single = self.single_write_bytes;
         if !single.is_power_of_two() || !(4 * KIB..=16 * MIB).contains(&single) {
@@ -145,11 +150,6 @@ impl Limits {
         let two_writes = 2 * single;
         let ranges = [
             ("write_bytes", self.write_bytes, (4 * MIB).max(promised.saturating_add(two_writes))),
-            (
-                "read_bytes",
-                self.read_bytes,
-                largest.max(self.lease_bytes.saturating_add(largest / 2)),
-            ),
             ("leases", self.leases, 0),
             ("writes_in_flight", self.writes_in_flight, 1),
             ("open_files", self.open_files, 1),
@@ -170,15 +170,32 @@ impl Limits {
             "polls_in_flight",
         ];
         for (option, value, min) in ranges {
-            let max = if counted.contains(&option) { 1 << 20 } else { 1 << 40 };
+            let max = if counted.contains(&option) { 1 << 20 } else { MAX };
             if !(min..=max).contains(&value) {
                 return refused(option, value, format!("a value from {min} to {max}"));
             }
         }
-        if self.file_threads > 64 {
-            return refused("file_threads", self.file_threads, "a value from 1 to 64".to_owned());
+        let reads = self.read_bytes_min();
+        if !(reads..=MAX).contains(&self.read_bytes) {
+            let largest = largest_read().max(self.cache_bytes);
+            let allowed = format!(
+                "a value from {reads} to {MAX}: {largest} for a poll of the largest batch and for \
+                 cache_bytes, and twice lease_bytes, which consumers may keep; or lower those"
+            );
+            return refused("read_bytes", self.read_bytes, allowed);
+        }
+        if self.file_threads >= FILE_THREADS_MAX {
+            let allowed = format!("a value from 1 to {}", FILE_THREADS_MAX - 1);
+            return refused("file_threads", self.file_threads, allowed);
         }
         Ok(())
+    }
+
+    /// With less, a poll could wait for ever: leases, which their holder may never give back, keep
+    /// at most twice `lease_bytes`, and what the cache keeps goes only as far as its own limit.
+    fn read_bytes_min(&self) -> usize {
+        let wanted = largest_read().max(self.cache_bytes);
+        wanted.saturating_add(self.lease_bytes.saturating_mul(2))
     }
 
     pub(crate) fn memory(&self) -> MemoryLimits {
@@ -194,7 +211,7 @@ impl Limits {
         let shared = SharedLimits::default();
         // Polls that wait for more may not hold what a read of the largest batch needs, which
         // would wait for them in turn.
-        let others = largest_read() + self.lease_bytes + self.cache_bytes;
+        let others = largest_read() + 2 * self.lease_bytes + self.cache_bytes;
         SharedLimits {
             held_bytes: self.read_bytes.saturating_sub(others).min(shared.held_bytes),
             cache_bytes: self.cache_bytes,
@@ -233,7 +250,7 @@ mod tests {
     fn the_defaults_are_allowed_and_each_wrong_value_is_named() {
         Limits::default().validate().unwrap();
         type Set = fn(&mut Limits);
-        let wrong: [(&str, Set); 15] = [
+        let wrong: [(&str, Set); 18] = [
             ("registered_bytes", |l| l.registered_bytes = 3 * MIB),
             ("registered_bytes", |l| l.registered_bytes = 32 * KIB),
             ("write_bytes", |l| l.write_bytes = 2 * MIB),
@@ -243,12 +260,15 @@ mod tests {
             ("single_write_bytes", |l| l.single_write_bytes = 3 * MIB),
             ("writes_in_flight", |l| l.writes_in_flight = 0),
             ("read_bytes", |l| l.read_bytes = 127 * MIB),
+            ("read_bytes", |l| l.read_bytes = 128 * MIB + 2 * l.lease_bytes - 1),
+            ("read_bytes", |l| (l.write_bytes, l.cache_bytes) = (512 * MIB, 209 * MIB)),
+            ("read_bytes", |l| l.read_bytes = (1 << 40) + 1),
             ("leases", |l| l.leases = usize::MAX),
             ("mailbox_requests", |l| l.mailbox_requests = 0),
             ("appends_in_flight", |l| l.appends_in_flight = 1 << 21),
             ("polls_in_flight", |l| l.polls_in_flight = 0),
             ("poll_bytes", |l| l.poll_bytes = 0),
-            ("file_threads", |l| l.file_threads = 65),
+            ("file_threads", |l| l.file_threads = 64),
         ];
         for (option, set) in wrong {
             let mut limits = Limits::default();
@@ -257,5 +277,12 @@ mod tests {
             assert_eq!(error.option, option, "{error}");
             assert!(error.to_string().contains(option), "{error}");
         }
+        let limits = Limits { read_bytes: 176 * MIB - 1, ..Limits::default() };
+        let text = limits.validate().unwrap_err().to_string();
+        // What to set, or what else to lower.
+        for part in ["read_bytes = 184549375", "from 184549376", "twice lease_bytes"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        Limits { read_bytes: 176 * MIB, ..limits }.validate().unwrap();
     }
 }

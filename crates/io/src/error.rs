@@ -87,6 +87,14 @@ impl IoError {
         matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
+    /// True where the process or the system has no descriptor left (EMFILE, ENFILE): nothing was
+    /// attempted, and it works again once a file was closed.
+    pub fn is_out_of_files(&self) -> bool {
+        const ENFILE: i32 = 23;
+        const EMFILE: i32 = 24;
+        matches!(self.source.raw_os_error(), Some(ENFILE | EMFILE))
+    }
+
     /// True where the path does not exist.
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound

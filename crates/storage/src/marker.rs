@@ -108,10 +108,11 @@ impl Marker {
         mark: Mark,
     ) -> Result<(), IoError> {
         assert!(mark.next_offset >= first_offset, "what is trimmed away was durable");
-        let disk = shared.platform().disk();
         let how = Open { write: true, dsync: true, ..Open::default() };
-        let file = match disk.open(&self.path, how).await {
-            Err(error) if error.is_not_found() => self.create_file(disk).await?,
+        let file = match shared.open(&self.path, how).await {
+            Err(error) if error.is_not_found() => {
+                self.create_file(shared.platform().disk()).await?
+            }
             opened => opened?,
         };
         let (sequence, incarnation) = (self.manifest.sequence + 1, self.manifest.incarnation);

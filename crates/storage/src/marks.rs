@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use corelog_format::Mark;
-use corelog_io::{Clock, Disk, File, IoError, Open, Platform};
+use corelog_io::{Clock, File, IoError, Open, Platform};
 
 use crate::Answer;
 use crate::index::{IndexWrite, SparseIndex};
@@ -226,12 +226,12 @@ async fn write_index<P: Platform, A: Answer>(
     write: IndexWrite<BytesOf<P>>,
     durable: bool,
 ) -> Result<usize, IoError> {
-    let disk = inner.shared.platform().disk();
+    let shared = &inner.shared;
     let path = index_path(&inner.place.dir, segment);
     let how = Open { write: true, ..Open::default() };
-    let file = match disk.open(&path, how).await {
+    let file = match shared.open(&path, how).await {
         Err(error) if error.is_not_found() => {
-            disk.open(&path, Open { create_new: true, ..how }).await?
+            shared.open(&path, Open { create_new: true, ..how }).await?
         }
         opened => opened?,
     };

@@ -124,7 +124,14 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         config: LogConfig,
     ) -> Result<(Self, OpenReport), OpenError> {
         config.validate().map_err(OpenError::Config)?;
-        let (mut opened, mut report) = crate::recover::open(&shared, &place, &config).await?;
+        let recovered = match crate::recover::open(&shared, &place, &config).await {
+            // Running it twice equals running it once.
+            Err(OpenError::Io(error)) if shared.gave_back(&error).await => {
+                crate::recover::open(&shared, &place, &config).await
+            }
+            recovered => recovered,
+        };
+        let (mut opened, mut report) = recovered?;
         let disk = shared.platform().disk();
         let (found, table, damaged) =
             crate::consumers::load(disk, &place.dir, place.incarnation).await;

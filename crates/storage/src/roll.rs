@@ -43,7 +43,12 @@ async fn seal_and_begin<P: Platform, A: Answer>(
     inner.appender.borrow_mut().sealed(end);
     inner.pump();
     let disk = inner.shared.platform().disk();
-    match create(disk, &inner.place.dir, end.next_offset, &inner.config).await {
+    let next = || create(disk, &inner.place.dir, end.next_offset, &inner.config);
+    let created = match next().await {
+        Err(Create::NotNow(error)) if inner.shared.gave_back(&error).await => next().await,
+        created => created,
+    };
+    match created {
         Ok(file) => return Some(begin(inner, end, file)),
         Err(Create::NotNow(error)) => inner.appender.borrow_mut().roll_failed(error),
         Err(Create::Fault(error)) => inner.poison(error),

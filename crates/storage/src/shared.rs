@@ -10,7 +10,7 @@ use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use corelog_io::{BLOCK, Clock, Disk, IoError, IoOp, Open, Platform, Spawn, align_up};
+use corelog_io::{BLOCK, Clock, Disk, File, IoError, IoOp, Open, Platform, Spawn, align_up};
 
 use crate::SharedLimits;
 use crate::index::SparseIndex;
@@ -23,6 +23,9 @@ use cache::Cache;
 /// How often, and how far apart, a buffer is asked for that something waits for: one second.
 const ALLOC_TRIES: u32 = 1000;
 const ALLOC_PAUSE: Duration = Duration::from_millis(1);
+
+/// Handles that are closed where descriptors have run out: a file needs two while it is opened.
+const HANDLES_BACK: usize = 4;
 
 type Bytes<P> = <<P as Platform>::Disk as Disk>::Bytes;
 type FileOf<P> = <<P as Platform>::Disk as Disk>::File;
@@ -164,6 +167,33 @@ impl<P: Platform> Shared<P> {
         self.alloc_soon(BLOCK, path).await
     }
 
+    /// Opens a file. Where no descriptor is left, handles that are only kept are closed for it.
+    pub(crate) async fn open(&self, path: &Path, how: Open) -> Result<FileOf<P>, IoError> {
+        let disk = self.inner.platform.disk();
+        match disk.open(path, how).await {
+            Err(error) if self.gave_back(&error).await => disk.open(path, how).await,
+            opened => opened,
+        }
+    }
+
+    /// Closes handles that nobody uses now where `error` says that no descriptor is left. True
+    /// where there are some again: what failed is worth another try.
+    pub(crate) async fn gave_back(&self, error: &IoError) -> bool {
+        if !error.is_out_of_files() {
+            return false;
+        }
+        let mut closed = false;
+        for _ in 0..HANDLES_BACK {
+            let idle = self.inner.handles.borrow_mut().take_idle();
+            let Some(idle) = idle else { break };
+            // Of a file that was only read: its close has nothing to say, and frees the number
+            // whatever it answers.
+            let _ = idle.close().await;
+            closed = true;
+        }
+        closed
+    }
+
     /// The turn to make an index again, until it is dropped; `None` where another has it.
     pub(crate) fn begin_reindex(&self) -> Option<Rc<()>> {
         let mut reindex = self.inner.reindex.borrow_mut();
@@ -260,7 +290,7 @@ impl<P: Platform> Life<P> {
         if let Some(file) = inner.handles.borrow_mut().get(key) {
             return Ok(file);
         }
-        let file = Rc::new(inner.platform.disk().open(path, Open::default()).await?);
+        let file = Rc::new(self.shared.open(path, Open::default()).await?);
         if self.keeps(segment) {
             inner.handles.borrow_mut().put(key, &file);
         }

@@ -92,6 +92,44 @@ fn few_descriptors_refuse_and_break_nothing() {
     });
 }
 
+/// Handles that are only kept for later polls give way where no descriptor is left: polls of other
+/// segments, a roll, another partition and a stored mark all get theirs.
+#[test]
+fn kept_handles_give_way_where_descriptors_run_out() {
+    let sim = many_segments(100);
+    sim.run(async {
+        let shared = Shared::new(sim.platform().clone(), SharedLimits::default());
+        let opened = Log::open(shared.clone(), place(), small_segments()).await;
+        let (log, _) = opened.unwrap();
+        let fill = async |offsets: std::ops::Range<u64>| {
+            for offset in offsets {
+                let got = poll(&log, From::Offset(offset), 1, 1).await.unwrap();
+                assert_eq!(got.next, offset + 1);
+            }
+        };
+        fill(0..30).await;
+        let kept = shared.open_handles();
+        assert!(kept >= 30, "{kept} handles are kept");
+        // The index of a segment that is read wants one, too: what is used is not closed for it.
+        sim.disk().set_open_files_max(sim.disk().open_files());
+        fill(30..100).await;
+        assert!(shared.open_handles() > 20, "a few are closed, not all");
+
+        for tag in 0..30 {
+            fill(0..30).await;
+            append_wait(&log, &batch(tag, &[100_000]), Ack::Durable).await;
+        }
+        assert!(log.stats().segments > 101, "it rolled: {:?}", log.stats());
+        fill(0..30).await;
+        let other = Place { dir: place().dir.join("other"), ..place() };
+        let (other, report) = Log::open(shared.clone(), other, small_segments()).await.unwrap();
+        assert!(report.created && report.damage.is_empty(), "{report:?}");
+        fill(0..30).await;
+        other.close().await.unwrap();
+        log.close().await.unwrap();
+    });
+}
+
 /// Readers at the tail, beside a writer: what was just written is served from memory.
 #[test]
 fn readers_at_the_tail_read_nothing_from_the_disk() {

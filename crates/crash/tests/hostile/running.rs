@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
-use corelog::PartitionId;
+use corelog::error::{AppendError, storage};
+use corelog::{Ack, PartitionId};
+use corelog_crash::content::{BatchKey, Content};
 use corelog_crash::hostile::{Answer, Counts, Kind, Op, Rule, When};
 
-use crate::support::{FSYNC, Running, mounted, unhurt, unmet};
+use crate::support::{FSYNC, PLAIN, Running, builder, create_topics, mounted, unhurt, unmet};
 
 /// What the trouble does to a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -216,4 +218,33 @@ fn what_hangs_holds_up_its_own_partition_only() {
         row([held(Op::SyncDir, Kind::Dir)], Waits, Waits),
         row([held(Op::Write, Kind::Manifest)], Waits, Waits),
     ]);
+}
+
+/// The rows above see the fault in the end, at a roll perhaps; here it is the very sync that an append
+/// waits for: what is not durable is not acknowledged, and after the trouble it is as if never sent,
+/// or stored.
+#[test]
+fn an_append_whose_sync_fails_is_not_acknowledged() {
+    let mounted = mounted();
+    let _watch = mounted.disk.watch(Duration::from_secs(60), "a sync that fails");
+    let engine = builder(&mounted.point).open().expect("a healthy disk");
+    let client = engine.client();
+    create_topics(&client);
+    let id = PartitionId::new(0, PLAIN, 0);
+    let content = Content::new(9);
+    let append =
+        |nth, ack| client.append_blocking(id, content.batch(id, BatchKey::new(0, 0, nth)), ack);
+    append(0, Ack::Durable).expect("the disk is healthy");
+    mounted.disk.begin(&[errno(Op::Fdatasync, Kind::Log, libc::EIO)]);
+    append(1, Ack::Written).expect("nothing is synced for it");
+    let error = append(2, Ack::Durable).expect_err("its sync fails");
+    let poisoned = matches!(error, AppendError::Storage(storage::AppendError::Poisoned(_)));
+    assert!(poisoned && error.to_string().contains("Input/output error"), "{error}");
+    // A sync that succeeds later says nothing about what the first was to keep.
+    mounted.disk.end();
+    append(3, Ack::Durable).expect_err("the partition waits to be reopened");
+    let report = client.reopen_partition_blocking(id).expect("the disk is healthy again");
+    assert!(report.damage.is_empty(), "{report:?}");
+    append(4, Ack::Durable).expect("it goes on");
+    engine.close_blocking().expect("nothing is wrong");
 }

@@ -49,8 +49,8 @@ pub(crate) fn mounted() -> Mounted {
 
 /// Limits of which many fit on a machine.
 pub(crate) fn small() -> Limits {
-    // Each operation that hangs takes one of the threads.
-    Limits { file_threads: 4, ..corelog_crash::judge::small_limits() }
+    // One thread for file operations: what hangs in it must not hold up the others.
+    Limits { file_threads: 1, ..corelog_crash::judge::small_limits() }
 }
 
 /// Two shards.

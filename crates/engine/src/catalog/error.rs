@@ -10,9 +10,9 @@ use corelog_storage::ConfigError;
 
 use crate::topic::{InvalidTopic, OptionError};
 
-/// The catalog cannot be read or changed. Where a change was asked for, nothing of it was made,
-/// unless the error is one of the disk: then it was made as a whole or not at all, and the next
-/// open knows which.
+/// The catalog cannot be read or changed. Where a change was asked for, nothing of it was made. But
+/// where the engine ends while the disk still fails, the change may be found as a whole by the next
+/// opening. Changes work again when the disk does.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CatalogError {
@@ -99,8 +99,8 @@ pub enum ChangeError {
     OnShard,
     /// The engine is closed. What was on its way was done as a whole or not at all.
     Closed,
-    /// The catalog failed: the change was made as a whole or not at all, and the next opening knows
-    /// which.
+    /// The catalog failed and nothing was changed: ask again when the disk works. Where the engine
+    /// ends before that, the next opening may find the change made, as a whole.
     Catalog(CatalogError),
     /// The change was made, but a partition of it is not served (the first one is named); reopening
     /// it, or the next opening of the engine, tries again.

@@ -94,7 +94,7 @@ impl Desk {
     ) -> Result<(T, Plan), ChangeError> {
         // Nobody else changes the model, so what was planned stays true.
         let (answer, mut plan) = plan(&read(&self.model))?;
-        self.store.commit(&plan.rows)?;
+        self.store.commit(&plan.rows, || read(&self.model).rows())?;
         let mut model = self.model.write().unwrap_or_else(PoisonError::into_inner);
         for row in std::mem::take(&mut plan.rows) {
             model.apply(row).expect("the rows of a plan fit the model that it was made of");

@@ -112,6 +112,31 @@ impl Model {
         Ok(())
     }
 
+    /// All rows, in the order that [`Model::load`] wants.
+    pub(super) fn rows(&self) -> Vec<Row> {
+        let mut rows = vec![
+            Row::FirstIncarnation(self.first_incarnation),
+            Row::NextIncarnation(self.next_incarnation),
+        ];
+        for (id, stream) in self.streams.iter() {
+            rows.push(Row::Stream { id, record: Some(stream.record.clone()) });
+        }
+        for (stream, item) in self.streams.iter() {
+            for (id, topic) in item.topics.iter() {
+                rows.push(Row::Topic { stream, id, record: Some(topic.record.clone()) });
+                for (number, record) in (0..).zip(&topic.partitions) {
+                    let id = PartitionId::new(stream, id, number);
+                    rows.push(Row::Partition { id, record: Some(*record) });
+                }
+                for (group, item) in topic.groups.iter() {
+                    let record = Some(item.record.clone());
+                    rows.push(Row::Group { stream, topic: id, id: group, record });
+                }
+            }
+        }
+        rows
+    }
+
     fn put_stream(&mut self, id: u32, record: StreamRecord) -> Result<(), String> {
         let placed = if self.streams.get(id).is_some() {
             let name = Arc::clone(&record.name);

@@ -1,8 +1,13 @@
 //! The catalog's tables in redb. Synchronous file I/O: for the catalog's own thread only.
 //!
-//! Every change is one transaction, durable when it has returned. The file appears under its name
+//! Every change is one transaction, durable when it has returned. A file appears under its name
 //! only when it is complete, so a crash during the first open leaves nothing half made.
+//!
+//! After an error the file is not trusted again: what a write or a sync that failed has left in it,
+//! and in the kernel's cache, is unknown, and a sync that succeeds later says nothing about it. All
+//! rows are written anew beside it, from memory, and take its place before the next change.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,10 +41,11 @@ const META_FIRST_INCARNATION: &str = "first_incarnation";
 /// The incarnation that the next partition gets. Only ever grows.
 const META_NEXT_INCARNATION: &str = "next_incarnation";
 
-/// The open catalog file.
+/// The catalog file.
 #[derive(Debug)]
 pub(crate) struct Store {
-    database: Database,
+    /// `None` since a change failed: the file is to be written anew.
+    database: RefCell<Option<Database>>,
     path: PathBuf,
 }
 
@@ -55,23 +61,19 @@ impl Store {
                     let why = format!("it is missing, and {} needs it", lost.display());
                     return Err(damaged(path, &why));
                 }
-                create(path, now_us)?;
+                create(path, &empty(now_us))?;
             }
             Err(error) => return Err(IoError::new(IoOp::Open, path, error).into()),
         }
-        // The check reads all of it. Without it, a file that was changed by someone else is
-        // trusted, and the store may panic over it later.
-        let database = builder()
-            .set_check_integrity_on_open(true)
-            .open(path)
-            .map_err(|error| failed(path, error))?;
-        let store = Store { database, path: path.to_owned() };
-        store.check_version()?;
+        let database = open(path)?;
+        let store = Store { database: RefCell::new(None), path: path.to_owned() };
+        store.check_version(&database)?;
+        store.database.replace(Some(database));
         Ok(store)
     }
 
-    fn check_version(&self) -> Result<(), CatalogError> {
-        let read = self.database.begin_read().map_err(|e| self.failed(e))?;
+    fn check_version(&self, database: &Database) -> Result<(), CatalogError> {
+        let read = database.begin_read().map_err(|e| self.failed(e))?;
         let meta = read.open_table(META).map_err(|e| self.failed(e))?;
         let version = meta.get(META_VERSION).map_err(|e| self.failed(e))?.map(|v| v.value());
         match version {
@@ -88,7 +90,9 @@ impl Store {
 
     /// All rows, in the order that [`super::model::Model::load`] wants.
     pub(super) fn rows(&self) -> Result<Vec<Row>, CatalogError> {
-        let read = self.database.begin_read().map_err(|e| self.failed(e))?;
+        let database = self.database.borrow();
+        let database = database.as_ref().expect("rows are read before anything is changed");
+        let read = database.begin_read().map_err(|e| self.failed(e))?;
         let mut rows = Vec::new();
         let meta = read.open_table(META).map_err(|e| self.failed(e))?;
         let number = |key| {
@@ -131,54 +135,35 @@ impl Store {
         Ok(rows)
     }
 
-    /// Writes `rows` in one durable transaction: all of them or none.
-    pub(super) fn commit(&self, rows: &[Row]) -> Result<(), CatalogError> {
-        let write = self.begin()?;
-        self.write(&write, rows).map_err(|error| self.failed(error))?;
-        write.commit().map_err(|error| self.failed(error))
-    }
-
-    fn begin(&self) -> Result<WriteTransaction, CatalogError> {
-        let mut write = self.database.begin_write().map_err(|e| self.failed(e))?;
-        write.set_durability(Durability::Immediate).map_err(|e| self.failed(e))?;
-        Ok(write)
-    }
-
-    fn write(&self, write: &WriteTransaction, rows: &[Row]) -> Result<(), redb::Error> {
-        let mut meta = write.open_table(META)?;
-        let mut streams = write.open_table(STREAMS)?;
-        let mut topics = write.open_table(TOPICS)?;
-        let mut partitions = write.open_table(PARTITIONS)?;
-        let mut groups = write.open_table(GROUPS)?;
-        for row in rows {
-            match row {
-                Row::FirstIncarnation(first) => drop(meta.insert(META_FIRST_INCARNATION, first)?),
-                Row::NextIncarnation(next) => drop(meta.insert(META_NEXT_INCARNATION, next)?),
-                Row::Stream { id, record: None } => drop(streams.remove(id)?),
-                Row::Stream { id, record: Some(record) } => {
-                    streams.insert(id, &record.encode()[..])?;
-                }
-                Row::Topic { stream, id, record: None } => {
-                    topics.remove(key::topic(*stream, *id))?;
-                }
-                Row::Topic { stream, id, record: Some(record) } => {
-                    topics.insert(key::topic(*stream, *id), &record.encode()[..])?;
-                }
-                Row::Partition { id, record: None } => {
-                    partitions.remove(key::partition(*id))?;
-                }
-                Row::Partition { id, record: Some(record) } => {
-                    partitions.insert(key::partition(*id), &record.encode()[..])?;
-                }
-                Row::Group { stream, topic, id, record: None } => {
-                    groups.remove(key::group(*stream, *topic, *id))?;
-                }
-                Row::Group { stream, topic, id, record: Some(record) } => {
-                    groups.insert(key::group(*stream, *topic, *id), &record.encode()[..])?;
-                }
-            }
+    /// Writes `rows` in one durable transaction: all of them or none. `all` gives every row as it
+    /// stands without them.
+    ///
+    /// After an error the file may hold them, as a whole, until it is written anew; that is tried
+    /// at once, and again with each change.
+    pub(super) fn commit(
+        &self,
+        rows: &[Row],
+        all: impl Fn() -> Vec<Row>,
+    ) -> Result<(), CatalogError> {
+        // Put back only when all is well: a panic leaves nothing that is half done behind either.
+        let database = match self.database.take() {
+            Some(database) => database,
+            None => self.renewed(&all())?,
+        };
+        let changed = change(&database, rows);
+        if changed.is_err() {
+            drop(database);
+            self.database.replace(self.renewed(&all()).ok());
+        } else {
+            self.database.replace(Some(database));
         }
-        Ok(())
+        changed.map_err(|error| self.failed(error))
+    }
+
+    /// A file of `rows` in place of the one that is there.
+    fn renewed(&self, rows: &[Row]) -> Result<Database, CatalogError> {
+        create(&self.path, rows)?;
+        open(&self.path)
     }
 
     fn failed(&self, error: impl Into<redb::Error>) -> CatalogError {
@@ -196,6 +181,51 @@ impl Store {
             other => other,
         }
     }
+}
+
+/// Writes `rows` in one durable transaction.
+fn change(database: &Database, rows: &[Row]) -> Result<(), redb::Error> {
+    let mut write = database.begin_write()?;
+    write.set_durability(Durability::Immediate)?;
+    put(&write, rows)?;
+    Ok(write.commit()?)
+}
+
+fn put(write: &WriteTransaction, rows: &[Row]) -> Result<(), redb::Error> {
+    let mut meta = write.open_table(META)?;
+    let mut streams = write.open_table(STREAMS)?;
+    let mut topics = write.open_table(TOPICS)?;
+    let mut partitions = write.open_table(PARTITIONS)?;
+    let mut groups = write.open_table(GROUPS)?;
+    for row in rows {
+        match row {
+            Row::FirstIncarnation(first) => drop(meta.insert(META_FIRST_INCARNATION, first)?),
+            Row::NextIncarnation(next) => drop(meta.insert(META_NEXT_INCARNATION, next)?),
+            Row::Stream { id, record: None } => drop(streams.remove(id)?),
+            Row::Stream { id, record: Some(record) } => {
+                streams.insert(id, &record.encode()[..])?;
+            }
+            Row::Topic { stream, id, record: None } => {
+                topics.remove(key::topic(*stream, *id))?;
+            }
+            Row::Topic { stream, id, record: Some(record) } => {
+                topics.insert(key::topic(*stream, *id), &record.encode()[..])?;
+            }
+            Row::Partition { id, record: None } => {
+                partitions.remove(key::partition(*id))?;
+            }
+            Row::Partition { id, record: Some(record) } => {
+                partitions.insert(key::partition(*id), &record.encode()[..])?;
+            }
+            Row::Group { stream, topic, id, record: None } => {
+                groups.remove(key::group(*stream, *topic, *id))?;
+            }
+            Row::Group { stream, topic, id, record: Some(record) } => {
+                groups.insert(key::group(*stream, *topic, *id), &record.encode()[..])?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn damaged(path: &Path, why: &str) -> CatalogError {
@@ -220,7 +250,15 @@ fn builder() -> Builder {
     builder
 }
 
-fn create(path: &Path, now_us: u64) -> Result<(), CatalogError> {
+fn open(path: &Path) -> Result<Database, CatalogError> {
+    // The check reads all of it. Without it, a file that was changed by someone else is trusted,
+    // and the store may panic over it later.
+    let opened = builder().set_check_integrity_on_open(true).open(path);
+    opened.map_err(|error| failed(path, error))
+}
+
+/// A catalog of `rows` under that name, complete and durable, whatever was there.
+fn create(path: &Path, rows: &[Row]) -> Result<(), CatalogError> {
     let temporary = path.with_extension("tmp");
     match fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -228,7 +266,7 @@ fn create(path: &Path, now_us: u64) -> Result<(), CatalogError> {
         }
         _ => {}
     }
-    let made = fill(&temporary, now_us).map_err(|error| failed(&temporary, error));
+    let made = fill(&temporary, rows).map_err(|error| failed(&temporary, error));
     made?;
     let synced = fs::File::open(&temporary).and_then(|file| file.sync_all());
     synced.map_err(|source| IoError::new(IoOp::Sync, &temporary, source))?;
@@ -238,23 +276,19 @@ fn create(path: &Path, now_us: u64) -> Result<(), CatalogError> {
     Ok(())
 }
 
-/// The tables of an empty catalog.
+/// The rows of an empty catalog.
 ///
 /// Incarnations begin at the time of creation: after a catalog was lost and a new one is made, no
 /// old directory passes for a partition of the new one.
-fn fill(path: &Path, now_us: u64) -> Result<(), redb::Error> {
+fn empty(now_us: u64) -> [Row; 2] {
+    [Row::FirstIncarnation(now_us.max(1)), Row::NextIncarnation(now_us.max(1))]
+}
+
+fn fill(path: &Path, rows: &[Row]) -> Result<(), redb::Error> {
     let database = builder().create(path)?;
     let write = database.begin_write()?;
-    {
-        let mut meta = write.open_table(META)?;
-        meta.insert(META_VERSION, VERSION)?;
-        meta.insert(META_FIRST_INCARNATION, now_us.max(1))?;
-        meta.insert(META_NEXT_INCARNATION, now_us.max(1))?;
-        write.open_table(STREAMS)?;
-        write.open_table(TOPICS)?;
-        write.open_table(PARTITIONS)?;
-        write.open_table(GROUPS)?;
-    }
+    write.open_table(META)?.insert(META_VERSION, VERSION)?;
+    put(&write, rows)?;
     write.commit()?;
     database.close()?;
     Ok(())

@@ -62,6 +62,24 @@ fn what_was_created_is_there_after_a_reopen_with_incarnations_of_its_own() {
     assert_eq!(incarnations.len(), 1_004);
 }
 
+/// What a file that is written anew gets is the whole catalog.
+#[test]
+fn the_rows_of_a_model_make_the_same_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let catalog = CatalogKeeper::open(&dir.path().join("catalog.redb")).unwrap();
+    create(&catalog, "first", 3);
+    change(&catalog, |model| model.create_stream("empty", 1)).unwrap();
+    create(&catalog, "third", 2);
+    for name in ["readers", "others"] {
+        let place = Identifier::Numeric(2);
+        let made = move |model: &Model| model.create_group(place, Identifier::Numeric(0), name, 3);
+        change(&catalog, made).unwrap();
+    }
+    change(&catalog, |model| model.delete_stream(Identifier::Numeric(0))).unwrap();
+    let again = Model::load(catalog.model().rows()).unwrap();
+    assert_eq!(sorted(&format!("{again:?}")), sorted(&format!("{:?}", catalog.model())));
+}
+
 /// Maps are printed in no order.
 fn sorted(text: &str) -> Vec<&str> {
     let mut words: Vec<_> = text.split([',', '{', '}', ' ']).collect();

@@ -153,6 +153,13 @@ impl State {
     }
 }
 
+impl Charge {
+    /// What it occupies.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         self.state.give_back(self.bytes);

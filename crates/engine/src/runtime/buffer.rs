@@ -32,7 +32,7 @@ enum Held {
     Read {
         result: ReadResult,
         /// None: no memory behind it (an empty read).
-        _charge: Option<Rc<Charge>>,
+        charge: Option<Rc<Charge>>,
     },
 }
 
@@ -169,7 +169,7 @@ impl RealBytes {
     /// What a read brought, charged with the whole buffer that was read into.
     pub(super) fn from_read(result: ReadResult, charge: Charge) -> RealBytes {
         let charge = if result.is_empty() { None } else { Some(Rc::new(charge)) };
-        RealBytes { held: Held::Read { result, _charge: charge } }
+        RealBytes { held: Held::Read { result, charge } }
     }
 
     /// A copy of `bytes`, charged to `charge`.
@@ -178,6 +178,14 @@ impl RealBytes {
         data.as_bytes_mut().copy_from_slice(bytes);
         let lent = Some(Lent { capacity: bytes.len(), charge, home: None });
         RealBytes { held: Held::Frozen(Shared(Rc::new(Boxed { data: Rc::new(data), lent }))) }
+    }
+
+    /// Bytes of the budget that the memory behind them occupies.
+    pub(super) fn charged(&self) -> usize {
+        match &self.held {
+            Held::Frozen(shared) => shared.0.lent.as_ref().map_or(0, |lent| lent.charge.bytes()),
+            Held::Read { charge, .. } => charge.as_ref().map_or(0, |charge| charge.bytes()),
+        }
     }
 
     /// The bytes in the form in which glommio writes them, and `None` for those of a read: glommio

@@ -14,7 +14,8 @@ use super::budget::{Budget, Charge};
 use super::buffer::{RealBuf, RealBytes, Spares};
 use super::fd;
 use super::file::RealFile;
-use super::fileops::{self, FileOps};
+use super::file_threads::FileOps;
+use super::fileops;
 use super::inflight::{Flight, InFlight};
 use super::lease::Leases;
 use super::timers;
@@ -206,7 +207,8 @@ impl Disk for RealDisk {
 
     async fn open(&self, path: &Path, how: Open) -> Result<RealFile, IoError> {
         let direct = self.io.direct;
-        let opening = self.io.ops.run_io(IoOp::Open, path, move |p| fileops::open(p, how, direct));
+        let open = move |path: &Path| fileops::open(path, how, direct);
+        let opening = self.io.ops.run_or_refuse(IoOp::Open, path, open);
         let fd = opening.await?;
         let failed = |source| IoError::new(IoOp::Open, path, source);
         let _opening = self.io.begin().map_err(failed)?;

@@ -10,7 +10,7 @@ use rustix::io::DupFlags;
 
 use super::error::os_error;
 use super::file::Running;
-use super::fileops::FileOps;
+use super::file_threads::FileOps;
 use super::spawn::apart;
 
 /// A glommio file whose I/O goes through the open file description of `fd`.

@@ -1,112 +1,14 @@
-//! The file-operations threads: everything about files that may block, kept off the shards.
+//! What the file-operations threads do: everything about files that may block.
 
 use std::any::Any;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread::{self, JoinHandle};
 
 use corelog_io::{BLOCK, IoError, IoOp, Open, align_down, align_up};
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
-
-enum Job {
-    Run(Box<dyn FnOnce() + Send>),
-    /// Ends the thread that takes it.
-    Stop,
-}
-
-/// A handle to the threads; cheap to clone, usable from any thread. Jobs run in the order they
-/// came, on as many threads as [`FileThreads::start`] was given, so that a long `fallocate` does
-/// not hold up every open.
-#[derive(Clone)]
-pub(crate) struct FileOps {
-    jobs: mpsc::Sender<Job>,
-}
-
-/// The threads themselves.
-pub(crate) struct FileThreads {
-    threads: Vec<JoinHandle<()>>,
-    jobs: mpsc::Sender<Job>,
-}
-
-impl FileThreads {
-    /// Starts `count` threads.
-    pub(crate) fn start(count: usize) -> io::Result<(FileThreads, FileOps)> {
-        let (jobs, queue) = mpsc::channel::<Job>();
-        let queue = Arc::new(Mutex::new(queue));
-        let mut threads = Vec::with_capacity(count);
-        for number in 0..count {
-            let queue = Arc::clone(&queue);
-            let name = format!("corelog-file-{number}");
-            threads.push(thread::Builder::new().name(name).spawn(move || serve(&queue))?);
-        }
-        Ok((FileThreads { threads, jobs: jobs.clone() }, FileOps { jobs }))
-    }
-
-    /// Ends the threads after the jobs that were asked for so far. Later ones fail.
-    pub(crate) fn join(self) {
-        for _ in &self.threads {
-            // Fails only where the threads are gone already.
-            let _ = self.jobs.send(Job::Stop);
-        }
-        for thread in self.threads {
-            // A job's panic was caught and reported to whoever asked; the loop itself has none.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn serve(queue: &Mutex<mpsc::Receiver<Job>>) {
-    loop {
-        // The lock is held while waiting: exactly one thread waits on the queue, the others on it.
-        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        match job {
-            Ok(Job::Run(job)) => job(),
-            Ok(Job::Stop) | Err(mpsc::RecvError) => return,
-        }
-    }
-}
-
-impl FileOps {
-    /// Runs `job` on a file thread. A job that panics is an error here, and nothing there.
-    /// The job runs even where the future is dropped.
-    pub(crate) async fn run<T: Send + 'static>(
-        &self,
-        job: impl FnOnce() -> T + Send + 'static,
-    ) -> io::Result<T> {
-        let (reply, answer) = oneshot::channel();
-        let job = move || {
-            // Nobody waits any more where sending fails: the future was dropped.
-            let _ = reply.send(catch_unwind(AssertUnwindSafe(job)));
-        };
-        if self.jobs.send(Job::Run(Box::new(job))).is_err() {
-            return Err(io::Error::other("the file-operations threads have ended"));
-        }
-        match answer.await {
-            Ok(Ok(done)) => Ok(done),
-            Ok(Err(panic)) => Err(io::Error::other(panic_text("file operation", &*panic))),
-            Err(oneshot::RecvError) => Err(io::Error::other("a file-operations thread was lost")),
-        }
-    }
-
-    /// Runs `job` on a file thread and flattens the two errors into one.
-    pub(crate) async fn run_io<T: Send + 'static>(
-        &self,
-        op: IoOp,
-        path: &Path,
-        job: impl FnOnce(&Path) -> Result<T, IoError> + Send + 'static,
-    ) -> Result<T, IoError> {
-        let owned = path.to_path_buf();
-        match self.run(move || job(&owned)).await {
-            Ok(result) => result,
-            Err(lost) => Err(IoError::new(op, path, lost)),
-        }
-    }
-}
 
 /// A panic's message, for an error or a report.
 pub(crate) fn panic_text(what: &str, panic: &(dyn Any + Send)) -> String {

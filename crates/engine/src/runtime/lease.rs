@@ -22,11 +22,23 @@ use bytes::Bytes;
 /// As long as a value of the type, or a clone of it, exists (and however it is moved): `as_ref` of
 /// it and of its clones answers the same address and length, the bytes there do not change, and
 /// they may be read from any thread.
-pub(super) unsafe trait Lendable: AsRef<[u8]> + Clone + 'static {}
+pub(super) unsafe trait Lendable: AsRef<[u8]> + Clone + 'static {
+    /// Bytes of the budget for leases that a view of the value takes, however short it is.
+    fn pinned(&self) -> usize {
+        self.as_ref().len()
+    }
+}
 
 // SAFETY: the memory is a glommio buffer behind an `Rc` (or inside glommio's own), which stays in
 // its place; it is frozen, or a finished read that nobody writes to again.
-unsafe impl Lendable for super::buffer::RealBytes {}
+unsafe impl Lendable for super::buffer::RealBytes {
+    /// At least half of what the buffer was charged with: one of 1 MiB + 4 KiB is charged 2 MiB,
+    /// and one that met the end of a file was charged for all that was asked for. So leases keep at
+    /// most twice their bytes from those who want to read (`Limits::read_bytes` allows for that).
+    fn pinned(&self) -> usize {
+        self.as_ref().len().max(self.charged() / 2)
+    }
+}
 
 /// The end of the stack of returned slots, and of every list in it.
 const NONE: u32 = u32::MAX;
@@ -206,7 +218,7 @@ impl<T: Lendable> Leases<T> {
 
 fn buffer_of<T: Lendable>(value: &T) -> (usize, usize) {
     let bytes = value.as_ref();
-    (bytes.as_ptr().addr(), bytes.len())
+    (bytes.as_ptr().addr(), value.pinned())
 }
 
 impl<T: Lendable> Drop for Leases<T> {

@@ -8,7 +8,7 @@
 //! | `buffer`, `budget` | buffers of the registered pool, counted |
 //! | `huge_alloc`, `huge_pool` | the pool on 2 MiB pages |
 //! | `lease` | buffers lent to other threads |
-//! | `fileops`, `fd` | what may block runs on threads of its own; raw descriptors |
+//! | `file_threads`, `fileops`, `fd` | what may block, on threads of its own; raw descriptors |
 //! | `counts` | what the executor has done so far |
 //! | `timers` | sleeps; and a pulse that keeps glommio from sleeping over tasks that are ready |
 //! | `uring`, `direct`, `affinity`, `placement` | what the machine allows, found out at start |
@@ -24,6 +24,7 @@ mod error;
 mod executor;
 mod fd;
 mod file;
+mod file_threads;
 mod fileops;
 mod huge_alloc;
 mod huge_pool;
@@ -49,5 +50,6 @@ mod tests;
 pub(crate) use buffer::RealBytes;
 pub use disk::MemoryUse;
 pub(crate) use disk::{MemoryLimits, RealDisk};
+pub(crate) use file_threads::THREADS_MAX as FILE_THREADS_MAX;
 pub(crate) use platform::RealPlatform;
 pub(crate) use threads::{Runtime, RuntimeOptions, ShardEnd, ShardMain, usable_cpus};

@@ -39,6 +39,10 @@ fn blocks_are_those_of_the_reference_server() {
     let all = [COMPRESSION, FSYNC, MAX_SIZE, EXPIRY, MESSAGES, PREALLOCATE, SEGMENT, BYTES];
     assert_eq!(plain.derived(), hex(&all.concat()));
 
+    let nothing = block(&[("max_topic_size", HeaderValue::Uint64(0))]);
+    let nothing = TopicOptions::resolve(2, &nothing.block()).unwrap();
+    assert_eq!(nothing, plain, "0 is as if its key was not there");
+
     let asked = block(&[
         ("message_expiry", HeaderValue::Uint64(86_400_000_000)),
         ("segment_size", HeaderValue::String("1MiB")),

@@ -30,7 +30,7 @@ pub(crate) fn small() -> Limits {
     Limits {
         registered_bytes: 1 << 20,
         write_bytes: 16 << 20,
-        read_bytes: 128 << 20,
+        read_bytes: 136 << 20,
         cache_bytes: 4 << 20,
         lease_bytes: 4 << 20,
         leases: 256,

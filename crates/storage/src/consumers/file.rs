@@ -139,10 +139,9 @@ impl Table {
         let sequence = self.sequence + 1;
         let stored = OffsetTable { sequence, incarnation: self.incarnation, entries };
         if need <= self.slot_len {
-            let disk = shared.platform().disk();
             let path = self.dir.join(CONSUMERS_FILE);
             let how = Open { write: true, dsync: true, ..Open::default() };
-            match disk.open(&path, how).await {
+            match shared.open(&path, how).await {
                 // Somebody removed it: it is made again.
                 Err(error) if error.is_not_found() => {}
                 opened => {
@@ -178,7 +177,7 @@ impl Table {
             _ => {}
         }
         let how = Open { write: true, dsync: true, create_new: true, ..Open::default() };
-        let file = disk.open(&temporary, how).await?;
+        let file = shared.open(&temporary, how).await?;
         file.set_len(2 * slot_len as u64).await?;
         write(shared, &file, &temporary, stored, slot_len, 0).await?;
         file.sync().await?;

@@ -1,9 +1,7 @@
 //! Loads the index of a sealed segment in bounded memory, whatever its file holds.
 
-use std::path::Path;
-
 use corelog_format::INDEX_ENTRY_LEN;
-use corelog_io::{BLOCK, Disk, File, Open};
+use corelog_io::{BLOCK, File, IoError};
 
 use crate::index::SparseIndex;
 
@@ -15,11 +13,11 @@ const ENTRIES_MAX: usize = 1 << 16;
 /// No index of a segment is longer than this: one entry for each smallest batch of 1 GiB.
 const FILE_MAX: u64 = 96 << 20;
 
-/// The index in the file at `path`, an entry for each `step` bytes of log or more. Where there is
-/// no file, or nothing of use in it, the index is empty, which is always correct. `None` where the
+/// The index in the file that `opened` is, an entry for each `step` bytes of log or more. Where
+/// there is no file, or nothing of use in it, the index is empty, which is always correct. `None` where the
 /// disk could not say: correct as an empty one is, but not to be kept.
-pub(super) async fn load<D: Disk>(disk: &D, path: &Path, step: u64) -> Option<SparseIndex> {
-    let file = match disk.open(path, Open::default()).await {
+pub(super) async fn load<F: File>(opened: Result<F, IoError>, step: u64) -> Option<SparseIndex> {
+    let file = match opened {
         Err(error) if error.is_not_found() => return Some(SparseIndex::default()),
         opened => opened.ok()?,
     };
@@ -72,9 +70,11 @@ impl Thinned {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use corelog_format::IndexEntry;
-    use corelog_io::Platform;
     use corelog_io::sim::Sim;
+    use corelog_io::{Disk, Open, Platform};
 
     use super::*;
 
@@ -113,7 +113,8 @@ mod tests {
         let disk = sim.platform().disk().clone();
         let path = Path::new("/0.index");
         sim.run(async {
-            assert_eq!(load(&disk, path, 4096).await, Some(SparseIndex::default()), "none");
+            let none = disk.open(path, Open::default()).await;
+            assert_eq!(load(none, 4096).await, Some(SparseIndex::default()));
             let mut all = bytes((0..count).map(|n| (n, n * 5_000)));
             all.resize(all.len().next_multiple_of(BLOCK), 0);
             let how = Open { create_new: true, ..Open::default() };
@@ -121,7 +122,8 @@ mod tests {
             let mut buf = disk.alloc(all.len()).unwrap();
             buf.as_mut().copy_from_slice(&all);
             file.write_at(corelog_io::Buf::freeze(buf, all.len()), 0).await.unwrap();
-            let index = load(&disk, path, 64 << 10).await.unwrap();
+            let file = disk.open(path, Open::default()).await;
+            let index = load(file, 64 << 10).await.unwrap();
             let last = index.entries().last().unwrap();
             assert!(last.position > (count - 20) * 5_000, "{last:?}");
             assert!(index.entries().len() as u64 <= count * 5_000 / (64 << 10) + 1);

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use corelog_format::IndexEntry;
-use corelog_io::{File, IoError, Platform, align_down, align_up};
+use corelog_io::{File, IoError, Open, Platform, align_down, align_up};
 
 use super::index_load;
 use super::plan::{self, Cut, Reach, Want};
@@ -60,9 +60,9 @@ impl<P: Platform, A: Answer> Source<P, A> {
 
     /// What cannot be loaded is empty, which is always correct.
     async fn load_index(inner: &Rc<Inner<P, A>>, segment: u64) -> Rc<SparseIndex> {
-        let disk = inner.shared.platform().disk();
         let path = index_path(&inner.place.dir, segment);
-        let loaded = index_load::load(disk, &path, inner.config.index_step).await;
+        let opened = inner.shared.open(&path, Open::default()).await;
+        let loaded = index_load::load(opened, inner.config.index_step).await;
         let Some(index) = loaded else { return Rc::default() };
         let index = Rc::new(index);
         inner.life.keep_index(segment, &index);

@@ -40,6 +40,13 @@ impl<T> ByLife<T> {
         self.kept.insert(key, (Rc::clone(value), self.clock));
     }
 
+    /// Gives up the least recently used of those that nobody else holds.
+    pub(super) fn take_idle(&mut self) -> Option<T> {
+        let idle = self.kept.iter().filter(|(_, (value, _))| Rc::strong_count(value) == 1);
+        let key = *idle.min_by_key(|(_, (_, used))| *used)?.0;
+        self.kept.remove(&key).and_then(|(value, _)| Rc::into_inner(value))
+    }
+
     pub(super) fn retain(&mut self, keep: impl Fn(Key) -> bool) {
         self.kept.retain(|key, _| keep(*key));
     }
@@ -62,5 +69,21 @@ mod tests {
         assert_eq!(kept.get((1, 0)).as_deref(), Some(&0), "put again, it pushes nothing out");
         kept.retain(|(life, _)| life != 2);
         assert_eq!((kept.len(), kept.get((2, 0))), (1, None));
+    }
+
+    #[test]
+    fn what_somebody_holds_is_not_idle() {
+        let mut kept = ByLife::new(3);
+        for n in 0..3 {
+            kept.put((1, n), &Rc::new(n));
+        }
+        let held = kept.get((1, 0));
+        assert!(kept.get((1, 1)).is_some(), "used last");
+        assert_eq!(
+            (kept.take_idle(), kept.take_idle(), kept.take_idle()),
+            (Some(2), Some(1), None)
+        );
+        drop(held);
+        assert_eq!(kept.take_idle(), Some(0));
     }
 }
