@@ -79,6 +79,8 @@ pub struct Follow {
     pub retention: Retention,
     /// The consumer groups that there are.
     pub groups: Arc<[u32]>,
+    /// The id that the next one gets: lower ones that are not in `groups` are gone for ever.
+    pub next_group: u32,
 }
 
 /// A partition to open.

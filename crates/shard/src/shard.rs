@@ -255,8 +255,10 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
                 self.delete_segments(id, partition, count, reply);
                 Ok(())
             }
-            Ask::Follow(follow) => contained(|| partition.keep_groups(&follow.groups))
-                .map(|()| self.set_retention(id, follow.retention)),
+            Ask::Follow(follow) => {
+                contained(|| partition.keep_groups(&follow.groups, follow.next_group))
+                    .map(|()| self.set_retention(id, follow.retention))
+            }
             Ask::Watermarks { reply } => {
                 contained(|| partition.watermarks()).map(|marks| reply.send(Ok(marks)))
             }

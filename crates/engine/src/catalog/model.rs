@@ -234,6 +234,7 @@ impl Topic {
     /// What its partitions are told of it.
     fn follow(&self) -> Follow {
         let groups = self.groups.iter().map(|(id, _)| id).collect();
-        Follow { retention: self.record.options.config().retention(), groups }
+        let retention = self.record.options.config().retention();
+        Follow { retention, groups, next_group: self.record.next_group }
     }
 }
