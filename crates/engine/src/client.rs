@@ -12,6 +12,7 @@ use corelog_storage::{Ack, Appended, ConsumerKey, OpenReport, Trimmed, Watermark
 
 use crate::control::{AskedShard, Control};
 use crate::error::{AppendError, ControlError, OffsetError, PollError, ReopenError, Unavailable};
+use crate::groups::{Groups, Member, MemberPoll, MemberStore};
 use crate::poll::Poll;
 use crate::stats::EngineStats;
 use crate::streams::Catalog;
@@ -123,6 +124,42 @@ impl Client {
         who: ConsumerKey,
     ) -> Call<Option<u64>, OffsetError> {
         self.shard.offset(partition, who)
+    }
+
+    /// The members of consumer groups.
+    pub fn groups(&self) -> Groups {
+        Groups::new(Arc::clone(&self.control))
+    }
+
+    /// [`Client::poll`] as a member of a consumer group; refused where the partition of the group's
+    /// topic is not the member's. Its consumer is the group, whoever `poll` names.
+    ///
+    /// Where the partition goes to another member before the answer, the messages are that one's,
+    /// and the answer is a refusal; unless the poll stores them as done by itself
+    /// ([`Poll::auto_commit`]).
+    pub fn poll_as(&self, member: Member, partition: u32, poll: Poll) -> MemberPoll {
+        let offset = |id, who| self.offset(id, who);
+        self.groups().poll(member, partition, poll, offset, |id, query| self.shard.poll(id, query))
+    }
+
+    /// [`Client::store_offset`] as a member of a consumer group, of its group; refused where the
+    /// partition of the group's topic is not the member's.
+    pub fn store_offset_as(
+        &self,
+        member: Member,
+        partition: u32,
+        offset: u64,
+        ack: Ack,
+    ) -> MemberStore {
+        let ask = |id, who| self.store_offset(id, who, offset, ack);
+        self.groups().store(member, partition, Some(offset), ask)
+    }
+
+    /// [`Client::delete_offset`] as a member of a consumer group, of its group; refused where the
+    /// partition of the group's topic is not the member's.
+    pub fn delete_offset_as(&self, member: Member, partition: u32, ack: Ack) -> MemberStore {
+        let ask = |id, who| self.delete_offset(id, who, ack);
+        self.groups().store(member, partition, None, ask)
     }
 
     /// Deletes the `count` oldest sealed segments; fewer where there are not so many, or where a

@@ -7,6 +7,7 @@ mod catalog;
 mod consumers;
 mod directories;
 mod full_disk;
+mod groups;
 mod life;
 mod log;
 mod no_direct_io;
