@@ -1,7 +1,7 @@
 //! Members of consumer groups on the real engine: who gets which messages, and who is refused.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -66,11 +66,13 @@ fn assert_not_stored(answer: Result<(), GroupOffsetError>, want: GroupError) {
 }
 
 /// A member that consumes until all messages are consumed, by whomever: goes round its partitions,
-/// and syncs when it is refused or finds nothing. Answers how often it got each message.
-fn consume(client: &Client, me: Member, auto_commit: bool, left: &AtomicUsize) -> Vec<(u32, u64)> {
+/// and syncs when it is refused or finds nothing. Answers what it got.
+fn consume(client: &Client, me: Member, auto_commit: bool, left: &AtomicI64) -> Vec<(u32, u64)> {
     let mut got = Vec::new();
+    let end = Instant::now() + Duration::from_secs(60);
     client.groups().join(me).expect("there is room");
     while left.load(Ordering::SeqCst) > 0 {
+        assert!(Instant::now() < end, "messages were lost, or another member failed");
         let mut found = false;
         for partition in partitions(client, me) {
             let poll = next().max_messages(7);
@@ -90,7 +92,7 @@ fn consume(client: &Client, me: Member, auto_commit: bool, left: &AtomicUsize) -
                 thread::sleep(Duration::from_micros(500));
                 client.store_offset_as(me, partition, *last, Ack::Appended).wait().expect("mine");
             }
-            left.fetch_sub(offsets.len(), Ordering::SeqCst);
+            left.fetch_sub(offsets.len() as i64, Ordering::SeqCst);
         }
         if !found {
             thread::sleep(Duration::from_millis(1));
@@ -99,21 +101,21 @@ fn consume(client: &Client, me: Member, auto_commit: bool, left: &AtomicUsize) -
     got
 }
 
-/// Three members come one after the other while messages are under way, and nobody gets one that
-/// another one has got.
+/// Members come one after the other while messages are under way, and nobody gets one that another
+/// one has got.
 #[test]
 fn each_message_goes_to_exactly_one_member() {
-    for auto_commit in [false, true] {
-        let (engine, client) = with_group(&format!("groups_once_{auto_commit}"), 2, 6);
+    for (members, auto_commit) in [(2_u64, false), (3, true), (6, false)] {
+        let (engine, client) = with_group(&format!("groups_once_{members}"), 2, 6);
         let total = 6 * 300;
-        let left = AtomicUsize::new(total);
+        let left = AtomicI64::new(total);
         let got: Vec<Vec<_>> = thread::scope(|scope| {
-            let members: Vec<_> = (1..=3_u64)
+            let members: Vec<_> = (1..=members)
                 .map(|number| {
                     let (client, left) = (client.clone(), &left);
                     scope.spawn(move || {
                         let me = Member { group: G, client: ClientId(u128::from(number)) };
-                        thread::sleep(Duration::from_millis(40 * (number - 1)));
+                        thread::sleep(Duration::from_millis(100 / members * (number - 1)));
                         consume(&client, me, auto_commit, left)
                     })
                 })
@@ -126,13 +128,13 @@ fn each_message_goes_to_exactly_one_member() {
         });
         let mut times = BTreeMap::new();
         got.iter().flatten().for_each(|message| *times.entry(*message).or_insert(0) += 1);
-        assert_eq!(times.len(), total, "auto-commit {auto_commit}: messages were lost");
+        assert_eq!(times.len() as i64, total, "{members} members: messages were lost");
         let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
-        assert!(twice.is_empty(), "auto-commit {auto_commit}: {twice:?}");
+        assert!(twice.is_empty(), "{members} members: {twice:?}");
         assert!(got.iter().all(|got| !got.is_empty()), "everybody gets some");
         let details = client.groups().details(G).expect("it is there");
         let shares: Vec<_> = details.members.iter().map(|member| member.partitions.len()).collect();
-        assert_eq!(shares, [2, 2, 2]);
+        assert_eq!(shares, vec![6 / members as usize; members as usize]);
         engine.close_blocking().expect("nothing is wrong");
     }
 }

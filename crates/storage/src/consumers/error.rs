@@ -58,10 +58,7 @@ impl fmt::Display for OffsetError {
                 f.write_str("this consumer has stored no offset; do nothing")
             }
             OffsetError::GroupIsGone { id } => {
-                write!(
-                    f,
-                    "consumer group {id} was deleted, nothing is stored for it; choose one that is there"
-                )
+                write!(f, "consumer group {id} was deleted; choose one that is there")
             }
             OffsetError::TooMany { max } => {
                 write!(f, "{max} consumers have stored an offset here; delete some of them first")
