@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use corelog_shard::{
-    AppendCall, Call, FlushCall, PartitionId, PollCall, Producer, Records, ShardThread,
+    AppendCall, Call, FlushCall, PartitionId, PollCall, Producer, Records, Scope, ShardThread,
     WatermarksCall,
 };
-use corelog_storage::{Ack, Appended, ConsumerKey, OpenReport, Trimmed, Watermarks};
+use corelog_storage::{Ack, Appended, ConsumerKey, Figures, OpenReport, Trimmed, Watermarks};
 
 use crate::control::{AskedShard, Control};
 use crate::error::{AppendError, ControlError, OffsetError, PollError, ReopenError, Unavailable};
@@ -256,6 +256,52 @@ impl Client {
             }
             done => done.map_err(ReopenError::Partition),
         }
+    }
+
+    /// What partitions hold: segments, bytes, messages, the last offset, by id. Those that are not
+    /// served are not in the answer, nor is what does not exist.
+    ///
+    /// ```
+    /// # use corelog::{Client, Scope};
+    /// # async fn example(client: &Client) -> Result<(), corelog::error::ControlError> {
+    /// let topic = client.figures(Scope::Topic { stream: 0, topic: 0 }).await?;
+    /// let bytes: u64 = topic.iter().map(|(_, figures)| figures.bytes).sum();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn figures(
+        &self,
+        scope: Scope,
+    ) -> impl Future<Output = Result<Vec<(PartitionId, Figures)>, ControlError>> + Send + use<>
+    {
+        let asked = self.control.ask_figures(scope);
+        async move {
+            let mut all = Vec::new();
+            for shard in asked {
+                all.extend(shard.await?);
+            }
+            all.sort_unstable_by_key(|(id, _)| *id);
+            Ok(all)
+        }
+    }
+
+    /// [`Client::figures`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As there, and `OnShard`.
+    pub fn figures_blocking(
+        &self,
+        scope: Scope,
+    ) -> Result<Vec<(PartitionId, Figures)>, ControlError> {
+        if ShardThread::is_current() {
+            return Err(Unavailable::OnShard.into());
+        }
+        let mut all = Vec::new();
+        for shard in self.control.ask_figures(scope) {
+            all.extend(shard.wait()?);
+        }
+        all.sort_unstable_by_key(|(id, _)| *id);
+        Ok(all)
     }
 
     /// Counters of the engine, its shards and its partitions.

@@ -11,7 +11,7 @@
 //! | `poll_as` | [`GroupPollError`] |
 //! | `store_offset_as`, `delete_offset_as` | [`GroupOffsetError`] |
 //! | `reopen_partition` | [`ReopenError`] |
-//! | `stats` | [`ControlError`] |
+//! | `stats`, `figures` | [`ControlError`] |
 //! | `run_on_shard` | [`RunError`] |
 //! | `close` | [`CloseError`] |
 

@@ -129,5 +129,5 @@ pub use corelog_format::{
     BatchBuilder, Compression, ConsumerKind, Identifier, Message, MessagesKey, OptionsBlock,
     Partitioning,
 };
-pub use corelog_shard::{Call, PartitionId, Producer, Records};
-pub use corelog_storage::{Ack, Appended, ConsumerKey, Trimmed, Watermarks};
+pub use corelog_shard::{Call, PartitionId, Producer, Records, Scope};
+pub use corelog_storage::{Ack, Appended, ConsumerKey, Figures, Trimmed, Watermarks};
