@@ -33,7 +33,6 @@ impl Default for GroupLimits {
 }
 
 /// The memberships of all groups.
-#[derive(Debug)]
 pub(crate) struct Seats {
     limits: GroupLimits,
     born: Instant,
@@ -104,6 +103,13 @@ impl Seats {
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who is a member is no part of the catalog, which is shown without.
+impl fmt::Debug for Seats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seats").finish_non_exhaustive()
     }
 }
 
@@ -257,7 +263,7 @@ impl Roster {
     }
 }
 
-/// Its members are no part of the catalog.
+/// As that of [`Seats`].
 impl fmt::Debug for Roster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Roster").field("id", &self.id).finish_non_exhaustive()
