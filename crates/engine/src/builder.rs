@@ -146,7 +146,7 @@ impl EngineBuilder {
         // From here on an error closes what runs: see `Starting`.
         let starting = Starting { shards: &shards, runtime: Some(runtime) };
         let (clock, clock_is_new) = ClockKeeper::open(&dir.clock(), &bounds)?;
-        let catalog = CatalogKeeper::open(&dir.catalog())?;
+        let catalog = CatalogKeeper::open(&dir.catalog(), self.limits.groups())?;
         let runtime = starting.done();
 
         let clock = Arc::new(clock);

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use corelog_shard::{
-    AppendCall, Call, FlushCall, PartitionId, PollCall, Producer, Records, ShardThread,
+    AppendCall, Call, FlushCall, PartitionId, PollCall, Producer, Records, Scope, ShardThread,
     WatermarksCall,
 };
-use corelog_storage::{Ack, Appended, ConsumerKey, OpenReport, Trimmed, Watermarks};
+use corelog_storage::{Ack, Appended, ConsumerKey, Figures, OpenReport, Trimmed, Watermarks};
 
 use crate::control::{AskedShard, Control};
 use crate::error::{AppendError, ControlError, OffsetError, PollError, ReopenError, Unavailable};
+use crate::groups::{Groups, Member, MemberPoll, MemberStore};
 use crate::poll::Poll;
 use crate::stats::EngineStats;
 use crate::streams::Catalog;
@@ -125,6 +126,42 @@ impl Client {
         self.shard.offset(partition, who)
     }
 
+    /// The members of consumer groups.
+    pub fn groups(&self) -> Groups {
+        Groups::new(Arc::clone(&self.control))
+    }
+
+    /// [`Client::poll`] as a member of a consumer group; refused where the partition of the group's
+    /// topic is not the member's. Its consumer is the group, whoever `poll` names.
+    ///
+    /// Where the partition goes to another member before the answer, the messages are that one's,
+    /// and the answer is a refusal; unless the poll stores them as done by itself
+    /// ([`Poll::auto_commit`]).
+    pub fn poll_as(&self, member: Member, partition: u32, poll: Poll) -> MemberPoll {
+        let offset = |id, who| self.offset(id, who);
+        self.groups().poll(member, partition, poll, offset, |id, query| self.shard.poll(id, query))
+    }
+
+    /// [`Client::store_offset`] as a member of a consumer group, of its group; refused where the
+    /// partition of the group's topic is not the member's.
+    pub fn store_offset_as(
+        &self,
+        member: Member,
+        partition: u32,
+        offset: u64,
+        ack: Ack,
+    ) -> MemberStore {
+        let ask = |id, who| self.store_offset(id, who, offset, ack);
+        self.groups().store(member, partition, Some(offset), ask)
+    }
+
+    /// [`Client::delete_offset`] as a member of a consumer group, of its group; refused where the
+    /// partition of the group's topic is not the member's.
+    pub fn delete_offset_as(&self, member: Member, partition: u32, ack: Ack) -> MemberStore {
+        let ask = |id, who| self.delete_offset(id, who, ack);
+        self.groups().store(member, partition, None, ask)
+    }
+
     /// Deletes the `count` oldest sealed segments; fewer where there are not so many, or where a
     /// consumer has stored an offset in front of their end. The active one always stays.
     pub fn delete_segments(
@@ -219,6 +256,52 @@ impl Client {
             }
             done => done.map_err(ReopenError::Partition),
         }
+    }
+
+    /// What partitions hold: segments, bytes, messages, the last offset, by id. Those that are not
+    /// served are not in the answer, nor is what does not exist.
+    ///
+    /// ```
+    /// # use corelog::{Client, Scope};
+    /// # async fn example(client: &Client) -> Result<(), corelog::error::ControlError> {
+    /// let topic = client.figures(Scope::Topic { stream: 0, topic: 0 }).await?;
+    /// let bytes: u64 = topic.iter().map(|(_, figures)| figures.bytes).sum();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn figures(
+        &self,
+        scope: Scope,
+    ) -> impl Future<Output = Result<Vec<(PartitionId, Figures)>, ControlError>> + Send + use<>
+    {
+        let asked = self.control.ask_figures(scope);
+        async move {
+            let mut all = Vec::new();
+            for shard in asked {
+                all.extend(shard.await?);
+            }
+            all.sort_unstable_by_key(|(id, _)| *id);
+            Ok(all)
+        }
+    }
+
+    /// [`Client::figures`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As there, and `OnShard`.
+    pub fn figures_blocking(
+        &self,
+        scope: Scope,
+    ) -> Result<Vec<(PartitionId, Figures)>, ControlError> {
+        if ShardThread::is_current() {
+            return Err(Unavailable::OnShard.into());
+        }
+        let mut all = Vec::new();
+        for shard in self.control.ask_figures(scope) {
+            all.extend(shard.wait()?);
+        }
+        all.sort_unstable_by_key(|(id, _)| *id);
+        Ok(all)
     }
 
     /// Counters of the engine, its shards and its partitions.

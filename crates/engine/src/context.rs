@@ -10,6 +10,7 @@ use corelog_shard::{
 };
 use corelog_storage::{Ack, ConsumerKey};
 
+use crate::groups::{Groups, Member, MemberPoll, MemberStore};
 use crate::guests::Guests;
 use crate::poll::Poll;
 use crate::runtime::{MemoryUse, RealBytes, RealDisk, RealPlatform};
@@ -102,6 +103,43 @@ impl ShardContext {
         who: ConsumerKey,
     ) -> Call<Option<u64>, OffsetError> {
         self.inner.offset(partition, who)
+    }
+
+    /// As [`Client::poll_as`](crate::Client::poll_as); `groups` is a client's.
+    pub fn poll_as(
+        &self,
+        groups: &Groups,
+        member: Member,
+        partition: u32,
+        poll: Poll,
+    ) -> MemberPoll {
+        let offset = |id, who| self.offset(id, who);
+        groups.poll(member, partition, poll, offset, |id, query| self.inner.poll(id, query))
+    }
+
+    /// As [`Client::store_offset_as`](crate::Client::store_offset_as); `groups` is a client's.
+    pub fn store_offset_as(
+        &self,
+        groups: &Groups,
+        member: Member,
+        partition: u32,
+        offset: u64,
+        ack: Ack,
+    ) -> MemberStore {
+        let ask = |id, who| self.store_offset(id, who, offset, ack);
+        groups.store(member, partition, Some(offset), ask)
+    }
+
+    /// As [`Client::delete_offset_as`](crate::Client::delete_offset_as); `groups` is a client's.
+    pub fn delete_offset_as(
+        &self,
+        groups: &Groups,
+        member: Member,
+        partition: u32,
+        ack: Ack,
+    ) -> MemberStore {
+        let ask = |id, who| self.delete_offset(id, who, ack);
+        groups.store(member, partition, None, ask)
     }
 
     /// As [`Client::watermarks`](crate::Client::watermarks).

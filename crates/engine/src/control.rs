@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use corelog_shard::{Call, ControlError, PartitionId, ShardStats, Shards, Unavailable};
-use corelog_storage::OpenReport;
+use corelog_shard::{Call, ControlError, PartitionId, Scope, ShardStats, Shards, Unavailable};
+use corelog_storage::{Figures, OpenReport};
 
 use crate::catalog::{CatalogKeeper, ChangeError, Desk, Model, NotTaken, Plan};
 use crate::clock_keeper::ClockKeeper;
@@ -98,6 +98,18 @@ impl Control {
             Err(NotTaken::Busy) => Err(Unavailable::Busy.into()),
             Err(NotTaken::Closed) => Err(Unavailable::Closed.into()),
         }
+    }
+
+    /// Asks the shards that own partitions of `scope` what those hold.
+    pub(crate) fn ask_figures(
+        &self,
+        scope: Scope,
+    ) -> Vec<Call<Vec<(PartitionId, Figures)>, ControlError>> {
+        let shards = match scope {
+            Scope::Partition(id) => self.shards.owner(id)..self.shards.owner(id) + 1,
+            _ => 0..self.shards.count(),
+        };
+        shards.map(|shard| self.shards.figures(shard, scope)).collect()
     }
 
     /// Asks every shard how it is.

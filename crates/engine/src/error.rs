@@ -7,8 +7,11 @@
 //! | `append`, `flush` | [`AppendError`] |
 //! | `poll`, `watermarks` | [`PollError`] |
 //! | `store_offset`, `delete_offset`, `offset` | [`OffsetError`] |
+//! | `join`, `leave`, `sync`, `details` of a group | [`GroupError`] |
+//! | `poll_as` | [`GroupPollError`] |
+//! | `store_offset_as`, `delete_offset_as` | [`GroupOffsetError`] |
 //! | `reopen_partition` | [`ReopenError`] |
-//! | `stats` | [`ControlError`] |
+//! | `stats`, `figures` | [`ControlError`] |
 //! | `run_on_shard` | [`RunError`] |
 //! | `close` | [`CloseError`] |
 
@@ -17,6 +20,7 @@ use std::io;
 
 pub use crate::catalog::{CatalogError, ChangeError};
 pub use crate::clock_keeper::ClockError;
+pub use crate::groups::{GroupError, GroupOffsetError, GroupPollError};
 pub use crate::limits::InvalidLimit;
 pub use crate::lock::LockError;
 pub use crate::runtime::{DirectIoError, StartError, UringError, UringFacts};

@@ -74,6 +74,9 @@
 //! [`Poll::max_wait`] waits for messages without asking again and again. Reading moves nothing by
 //! itself.
 //!
+//! [`Groups`] deals the partitions of a topic to the members of a consumer group, and fences
+//! their polls and stores ([`Client::poll_as`], [`Client::store_offset_as`]).
+//!
 //! # Dropped futures
 //!
 //! Every call takes its place in the order when it is made. Dropping its future gives up the
@@ -93,6 +96,7 @@ mod control;
 mod data_dir;
 mod engine;
 pub mod error;
+mod groups;
 mod guests;
 mod limits;
 mod lock;
@@ -111,6 +115,10 @@ pub use change::Change;
 pub use client::Client;
 pub use context::ShardContext;
 pub use engine::Engine;
+pub use groups::{
+    Assignment, ClientId, GroupDetails, GroupId, Groups, Member, MemberInfo, MemberPoll,
+    MemberStore,
+};
 pub use limits::Limits;
 pub use poll::Poll;
 pub use runtime::{DirectIo, HugePageAlloc};
@@ -121,5 +129,5 @@ pub use corelog_format::{
     BatchBuilder, Compression, ConsumerKind, Identifier, Message, MessagesKey, OptionsBlock,
     Partitioning,
 };
-pub use corelog_shard::{Call, PartitionId, Producer, Records};
-pub use corelog_storage::{Ack, Appended, ConsumerKey, Trimmed, Watermarks};
+pub use corelog_shard::{Call, PartitionId, Producer, Records, Scope};
+pub use corelog_storage::{Ack, Appended, ConsumerKey, Figures, Trimmed, Watermarks};

@@ -8,6 +8,7 @@ use corelog_io::BLOCK;
 use corelog_shard::{ClientLimits, ShardLimits};
 use corelog_storage::SharedLimits;
 
+use crate::groups::GroupLimits;
 use crate::runtime::{FILE_THREADS_MAX, MemoryLimits};
 
 const KIB: usize = 1 << 10;
@@ -72,6 +73,15 @@ pub struct Limits {
     /// 64 in all; beyond, polls and rolls that want a file opened are answered with an error.
     /// Default 2.
     pub file_threads: usize,
+    /// Memberships in consumer groups, of the WHOLE engine; `TooMany` beyond. Each takes some 300
+    /// bytes. Default 16,384.
+    pub group_members: usize,
+    /// Partitions of the topics of all groups that have members, of the WHOLE engine, each group's
+    /// counted apart; `TooMany` beyond. Each takes some 90 bytes. Default 4,194,304.
+    pub group_partitions: usize,
+    /// How long a member may keep a partition that is to go to another one, since it has polled
+    /// messages there that it has not stored as done. Default 30 s.
+    pub group_patience: Duration,
     /// How long closing waits for records that are still held somewhere. Their memory is never
     /// freed then, and they stay readable. Default 2 s.
     pub lease_patience: Duration,
@@ -80,7 +90,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         let (shard, client) = (ShardLimits::default(), ClientLimits::default());
-        let shared = SharedLimits::default();
+        let (shared, groups) = (SharedLimits::default(), GroupLimits::default());
         Limits {
             registered_bytes: 64 * MIB,
             write_bytes: 64 * MIB,
@@ -100,6 +110,9 @@ impl Default for Limits {
             client_bytes_in_flight: client.bytes_in_flight,
             openings: shard.openings,
             file_threads: 2,
+            group_members: groups.members,
+            group_partitions: groups.partitions,
+            group_patience: groups.patience,
             lease_patience: Duration::from_secs(2),
         }
     }
@@ -231,6 +244,15 @@ impl Limits {
             poll_bytes: self.poll_bytes,
             openings: self.openings,
             ..ShardLimits::default()
+        }
+    }
+
+    pub(crate) fn groups(&self) -> GroupLimits {
+        GroupLimits {
+            // A member's id in its group is a u32.
+            members: self.group_members.min(u32::MAX as usize),
+            partitions: self.group_partitions,
+            patience: self.group_patience,
         }
     }
 

@@ -69,6 +69,15 @@ impl Poll {
         self
     }
 
+    /// The same for a member of the group `who`, whoever it named.
+    pub(crate) fn of(mut self, who: ConsumerKey) -> PollQuery {
+        if let Start::Next(named) = &mut self.query.from {
+            *named = who;
+        }
+        self.query.commit = self.query.commit.map(|_| who);
+        self.query
+    }
+
     /// At most so many bytes of batches, headers included. Default 1 MiB; the shard's limit
     /// (`Limits::poll_bytes`) holds as well.
     pub fn max_bytes(mut self, bytes: usize) -> Poll {

@@ -55,6 +55,7 @@
 mod client;
 mod context;
 mod error;
+mod figures;
 mod free;
 mod life;
 mod limits;
@@ -81,6 +82,7 @@ pub use context::ShardContext;
 pub use error::{
     AppendError, ControlError, FailureReason, OffsetError, PartitionFailure, PollError, Unavailable,
 };
+pub use figures::Scope;
 pub use limits::{ClientLimits, ShardLimits};
 pub use placement::PartitionId;
 pub use producer::Producer;

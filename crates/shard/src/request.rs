@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use corelog_storage::{
-    Ack, AdmittedBatch, Answer, Appended, ConsumerKey, LogConfig, OpenReport, Place, PollQuery,
-    Retention, Trimmed, Watermarks,
+    Ack, AdmittedBatch, Answer, Appended, ConsumerKey, Figures, LogConfig, OpenReport, Place,
+    PollQuery, Retention, Trimmed, Watermarks,
 };
 
 use crate::reply::Reply;
 use crate::{
-    AppendError, CloseReport, ControlError, OffsetError, PartitionId, PollError, Records,
+    AppendError, CloseReport, ControlError, OffsetError, PartitionId, PollError, Records, Scope,
     ShardStats, Unavailable,
 };
 
@@ -29,6 +29,10 @@ pub(crate) enum Request {
     },
     Stats {
         reply: Reply<ShardStats, ControlError>,
+    },
+    Figures {
+        scope: Scope,
+        reply: Reply<Vec<(PartitionId, Figures)>, ControlError>,
     },
     CloseAll {
         reply: Reply<CloseReport, ControlError>,
@@ -79,6 +83,8 @@ pub struct Follow {
     pub retention: Retention,
     /// The consumer groups that there are.
     pub groups: Arc<[u32]>,
+    /// The id that the next one gets: lower ones that are not in `groups` are gone for ever.
+    pub next_group: u32,
 }
 
 /// A partition to open.
@@ -106,6 +112,7 @@ impl Request {
             Request::Close { reply, .. } => reply.send(Err(why.into())),
             Request::Reopen { reply, .. } => reply.send(Err(why.into())),
             Request::Stats { reply } => reply.send(Err(why.into())),
+            Request::Figures { reply, .. } => reply.send(Err(why.into())),
             Request::CloseAll { reply } => reply.send(Err(why.into())),
         }
         None

@@ -215,6 +215,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
             Request::Close { partition, reply } => self.close(partition, reply),
             Request::Reopen { partition, reply } => self.reopen(partition, reply),
             Request::Stats { reply } => reply.send(Ok(self.stats())),
+            Request::Figures { scope, reply } => self.figures(scope, reply),
             Request::CloseAll { reply } => {
                 self.seat.handle.stop_intake();
                 // Two that crossed: the later one is dropped, which answers `Closed`.
@@ -255,8 +256,10 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
                 self.delete_segments(id, partition, count, reply);
                 Ok(())
             }
-            Ask::Follow(follow) => contained(|| partition.keep_groups(&follow.groups))
-                .map(|()| self.set_retention(id, follow.retention)),
+            Ask::Follow(follow) => {
+                contained(|| partition.keep_groups(&follow.groups, follow.next_group))
+                    .map(|()| self.set_retention(id, follow.retention))
+            }
             Ask::Watermarks { reply } => {
                 contained(|| partition.watermarks()).map(|marks| reply.send(Ok(marks)))
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use corelog_storage::{LogConfig, OpenReport, Place, Scratch, Trimmed, Watermarks};
+use corelog_storage::{Figures, LogConfig, OpenReport, Place, Scratch, Trimmed, Watermarks};
 
 use crate::limits::{Budget, ShardLimits};
 use crate::mailbox::{Receiver, Refused, Sender, mailbox};
@@ -10,7 +10,7 @@ use crate::reply::{Call, Replies, Reply};
 use crate::request::{Ask, Follow, Opening, Request};
 use crate::{
     AppendError, Client, ClientLimits, CloseReport, ControlError, OffsetError, PartitionId,
-    PollError, Records, ShardStats, Unavailable,
+    PollError, Records, Scope, ShardStats, Unavailable,
 };
 
 /// Requests in flight for which there is no limit of their own: openings, flushes and the like.
@@ -48,6 +48,7 @@ pub(crate) struct Handle {
     opens: Arc<Replies<OpenReport, ControlError>>,
     closes: Arc<Replies<(), ControlError>>,
     stats: Arc<Replies<ShardStats, ControlError>>,
+    figures: Arc<Replies<Vec<(PartitionId, Figures)>, ControlError>>,
     ends: Arc<Replies<CloseReport, ControlError>>,
 }
 
@@ -138,6 +139,20 @@ impl Shards {
         handle.call(&handle.stats, None, &ByMailbox, |reply| Request::Stats { reply })
     }
 
+    /// What the open partitions of `scope` hold that shard `index` owns, by id. Those that are not
+    /// open are not in the answer.
+    ///
+    /// # Panics
+    /// When there is no such shard.
+    pub fn figures(
+        &self,
+        index: usize,
+        scope: Scope,
+    ) -> Call<Vec<(PartitionId, Figures)>, ControlError> {
+        let handle = &self.handles[index];
+        handle.call(&handle.figures, None, &ByMailbox, |reply| Request::Figures { scope, reply })
+    }
+
     /// Closes shard `index`: it serves what came in before this call, takes nothing more, closes
     /// every partition and ends. The call answers when all of that is done.
     ///
@@ -221,6 +236,7 @@ impl Handle {
             opens: controls(),
             closes: controls(),
             stats: controls(),
+            figures: controls(),
             ends: controls(),
         };
         (Arc::new(handle), inbox)
@@ -264,6 +280,7 @@ impl Handle {
         self.opens.close();
         self.closes.close();
         self.stats.close();
+        self.figures.close();
         self.ends.close();
     }
 
@@ -278,6 +295,7 @@ impl Handle {
         self.opens.fail_all();
         self.closes.fail_all();
         self.stats.fail_all();
+        self.figures.fail_all();
         self.ends.fail_all();
     }
 }

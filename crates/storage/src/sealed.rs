@@ -35,7 +35,7 @@ pub struct SealedSegment {
 /// What a sealed segment is beside its name. It never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Facts {
-    bytes: u64,
+    pub(crate) bytes: u64,
     last_timestamp: u64,
 }
 

@@ -5,6 +5,7 @@ mod common;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
@@ -127,6 +128,36 @@ fn the_table_grows_up_to_its_limit() {
 }
 
 /// One store answers all who came before it, and nobody who waits for nothing costs a store.
+/// A group's id is never used again: what comes late for one that was deleted would keep messages for
+/// ever.
+#[test]
+fn nothing_is_stored_for_groups_that_are_gone() {
+    let sim = Sim::new(11);
+    sim.run(async {
+        let log = log_of(&sim, 3).await;
+        let all = [group(0), group(1), group(2), consumer(0)];
+        for who in all {
+            log.store_offset(who, 1, Ack::Appended).await.unwrap();
+        }
+        log.keep_groups(&Arc::from([1]), 3);
+        let told = |log: &Log| all.map(|who| log.consumer_offset(who).unwrap());
+        assert_eq!(told(&log), [None, Some(1), None, Some(1)]);
+        let error = log.store_offset(group(2), 1, Ack::Durable).await.unwrap_err();
+        assert!(matches!(error, OffsetError::GroupIsGone { id: 2 }), "{error}");
+        for who in [group(1), group(3), consumer(2)] {
+            log.store_offset(who, 2, Ack::Durable).await.unwrap();
+        }
+        // A poll of the deleted group that was on its way.
+        let late = PollQuery::new(From::Offset(0), 9, 1 << 20);
+        let late = PollQuery { commit: Some(group(0)), ..late };
+        assert_eq!(log.poll(late).await.unwrap().messages, 3);
+        assert_eq!(told(&log), [None, Some(2), None, Some(1)]);
+        log.close().await.unwrap();
+        let (log, _) = try_open(sim.platform(), small_segments()).await.unwrap();
+        assert_eq!(told(&log), [None, Some(2), None, Some(1)]);
+    });
+}
+
 #[test]
 fn stores_are_grouped() {
     let sim = Sim::new(4);

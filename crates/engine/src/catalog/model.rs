@@ -11,6 +11,7 @@ use super::Entry;
 use super::named::{HasName, Named};
 use super::record::{GroupRecord, PartitionRecord, StreamRecord, TopicRecord};
 use super::row::Row;
+use crate::groups::{GroupId, Roster, Seats};
 
 /// Streams with all that is below them.
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub(crate) struct Model {
     /// The first incarnation that this catalog gave.
     pub(super) first_incarnation: u64,
     pub(super) next_incarnation: u64,
+    /// Memberships in consumer groups, all of them.
+    seats: Arc<Seats>,
 }
 
 #[derive(Debug)]
@@ -39,6 +42,8 @@ pub(super) struct Topic {
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) record: GroupRecord,
+    /// Who is in it. Not a part of the catalog's rows.
+    pub(super) roster: Arc<Roster>,
 }
 
 impl HasName for Stream {
@@ -62,8 +67,11 @@ impl HasName for Group {
 impl Model {
     /// The catalog of all its rows, in the order streams, topics, partitions, groups, each by id.
     /// The error says what no sound catalog has.
-    pub(super) fn load(rows: impl IntoIterator<Item = Row>) -> Result<Model, String> {
-        let mut model = Model::default();
+    pub(super) fn load(
+        rows: impl IntoIterator<Item = Row>,
+        seats: Arc<Seats>,
+    ) -> Result<Model, String> {
+        let mut model = Model { seats, ..Model::default() };
         for row in rows {
             model.apply(row)?;
         }
@@ -96,10 +104,18 @@ impl Model {
             }
             Row::Partition { id, record } => self.put_partition(id, record)?,
             Row::Group { stream, topic, id, record } => {
-                let groups = &mut self.topic_mut(stream, topic)?.groups;
+                let seats = Arc::clone(&self.seats);
+                let topic_item = self.topic_mut(stream, topic)?;
                 let placed = match record {
-                    Some(record) => groups.insert(id, Group { record }),
-                    None => groups.remove(id).is_some(),
+                    Some(record) => {
+                        let count = topic_item.record.partitions();
+                        let roster = Roster::new(GroupId::new(stream, topic, id), count, &seats);
+                        topic_item.groups.insert(id, Group { record, roster })
+                    }
+                    None => {
+                        let removed = topic_item.groups.remove(id);
+                        removed.map(|group| group.roster.close()).is_some()
+                    }
                 };
                 if !placed {
                     return Err(format!(
@@ -152,11 +168,16 @@ impl Model {
         id: PartitionId,
         record: Option<PartitionRecord>,
     ) -> Result<(), String> {
-        let partitions = &mut self.topic_mut(id.stream, id.topic)?.partitions;
+        let topic = self.topic_mut(id.stream, id.topic)?;
+        let partitions = &mut topic.partitions;
         let (place, count) = (id.partition as usize, partitions.len());
         match record {
             Some(record) if place == count => partitions.push(record),
-            Some(record) if place < count => partitions[place] = record,
+            // Another life under the same id: it was emptied.
+            Some(record) if place < count => {
+                partitions[place] = record;
+                topic.groups.iter().for_each(|(_, group)| group.roster.purged(id.partition));
+            }
             None if place + 1 == count => drop(partitions.pop()),
             _ => return Err(format!("{id} is out of the order of its topic's partitions")),
         }
@@ -175,6 +196,16 @@ impl Model {
     pub(super) fn find_stream(&self, stream: Identifier<'_>) -> Option<(u32, &Stream)> {
         let id = self.streams.find(stream)?;
         self.streams.get(id).map(|stream| (id, stream))
+    }
+
+    pub(crate) fn seats(&self) -> &Seats {
+        &self.seats
+    }
+
+    /// The members of a consumer group, where there is such a group.
+    pub(crate) fn roster(&self, id: GroupId) -> Option<&Arc<Roster>> {
+        let topic = self.streams.get(id.stream)?.topics.get(id.topic)?;
+        topic.groups.get(id.group).map(|group| &group.roster)
     }
 
     /// All partitions with their topics' configurations, in the order of their ids.
@@ -217,7 +248,7 @@ impl Stream {
             None => self.topics.remove(id).is_some(),
             Some(record) if self.topics.get(id).is_some() => {
                 let name = Arc::clone(&record.name);
-                self.topics.change(id, &name, |topic| topic.record = record)
+                self.topics.change(id, &name, |topic| topic.put(record))
             }
             Some(record) => {
                 let topic = Topic {
@@ -239,6 +270,14 @@ impl Stream {
 }
 
 impl Topic {
+    fn put(&mut self, record: TopicRecord) {
+        let (before, after) = (self.record.partitions(), record.partitions());
+        self.record = record;
+        if before != after {
+            self.groups.iter().for_each(|(_, group)| group.roster.set_partitions(after));
+        }
+    }
+
     /// The partitions from number `from` on.
     pub(super) fn entries(
         &self,
@@ -259,6 +298,7 @@ impl Topic {
     /// What its partitions are told of it.
     fn follow(&self) -> Follow {
         let groups = self.groups.iter().map(|(id, _)| id).collect();
-        Follow { retention: self.record.options.config().retention(), groups }
+        let retention = self.record.options.config().retention();
+        Follow { retention, groups, next_group: self.record.next_group }
     }
 }

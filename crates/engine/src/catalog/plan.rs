@@ -293,7 +293,8 @@ impl Plan {
         let retention = record.options.config().retention();
         let groups: Arc<[u32]> = topic.groups.iter().map(|(group, _)| group).collect();
         self.follows.extend((0..count).map(|partition| {
-            let follow = Follow { retention, groups: Arc::clone(&groups) };
+            let groups = Arc::clone(&groups);
+            let follow = Follow { retention, groups, next_group: record.next_group };
             (PartitionId::new(stream, id, partition), follow)
         }));
     }

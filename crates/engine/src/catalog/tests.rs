@@ -7,6 +7,10 @@ use corelog_format::Identifier;
 use super::*;
 use crate::topic::{TopicConfig, TopicOptions};
 
+fn open(path: &Path) -> Result<CatalogKeeper, CatalogError> {
+    CatalogKeeper::open(path, GroupLimits::default())
+}
+
 /// Makes a change on the catalog's thread and waits for it.
 fn change<T: Send + 'static>(
     catalog: &CatalogKeeper,
@@ -34,7 +38,7 @@ fn entries(catalog: &CatalogKeeper) -> Vec<Entry> {
 fn what_was_created_is_there_after_a_reopen_with_incarnations_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("catalog.redb");
-    let catalog = CatalogKeeper::open(&path).unwrap();
+    let catalog = open(&path).unwrap();
     assert_eq!(entries(&catalog), []);
     let first = create(&catalog, "first", 3);
     let second = create(&catalog, "second", 1_000);
@@ -47,7 +51,7 @@ fn what_was_created_is_there_after_a_reopen_with_incarnations_of_its_own() {
     let before = format!("{:?}", catalog.model());
     drop(catalog);
 
-    let catalog = CatalogKeeper::open(&path).unwrap();
+    let catalog = open(&path).unwrap();
     let lives = |entries: &[Entry]| -> Vec<_> {
         entries.iter().map(|entry| (entry.id, entry.incarnation)).collect()
     };
@@ -91,7 +95,7 @@ fn sorted(text: &str) -> Vec<&str> {
 fn what_is_deleted_is_gone_after_a_reopen() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("catalog.redb");
-    let catalog = CatalogKeeper::open(&path).unwrap();
+    let catalog = open(&path).unwrap();
     create(&catalog, "first", 3);
     let kept = create(&catalog, "second", 2);
     change(&catalog, |model| {
@@ -100,7 +104,7 @@ fn what_is_deleted_is_gone_after_a_reopen() {
     .unwrap();
     change(&catalog, |model| model.delete_stream(Identifier::Numeric(0))).unwrap();
     drop(catalog);
-    let catalog = CatalogKeeper::open(&path).unwrap();
+    let catalog = open(&path).unwrap();
     assert_eq!(entries(&catalog), kept);
     let (id, _) = change(&catalog, |model| model.create_stream("third", 1)).unwrap();
     assert_eq!(id, 0, "the lowest free one");
@@ -111,9 +115,9 @@ fn what_is_deleted_is_gone_after_a_reopen() {
 fn a_new_catalog_begins_with_new_incarnations() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("catalog.redb");
-    let first = create(&CatalogKeeper::open(&path).unwrap(), "a", 1);
+    let first = create(&open(&path).unwrap(), "a", 1);
     fs::remove_file(&path).unwrap();
-    let catalog = CatalogKeeper::open(&path).unwrap();
+    let catalog = open(&path).unwrap();
     let second = create(&catalog, "a", 1);
     assert!(second[0].incarnation > first[0].incarnation);
     assert!(!catalog.model().gave(first[0].incarnation));
@@ -125,7 +129,7 @@ fn a_first_open_that_was_interrupted_is_begun_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("catalog.redb");
     fs::write(dir.path().join("catalog.tmp"), b"half a catalog").unwrap();
-    let catalog = CatalogKeeper::open(&path).unwrap();
+    let catalog = open(&path).unwrap();
     assert_eq!(entries(&catalog), []);
     assert!(!dir.path().join("catalog.tmp").exists());
 }
@@ -133,7 +137,7 @@ fn a_first_open_that_was_interrupted_is_begun_again() {
 #[test]
 fn a_closed_catalog_takes_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let catalog = CatalogKeeper::open(&dir.path().join("catalog.redb")).unwrap();
+    let catalog = open(&dir.path().join("catalog.redb")).unwrap();
     catalog.close();
     assert_eq!(catalog.run(|_| ()), Err(NotTaken::Closed));
 }
@@ -141,7 +145,7 @@ fn a_closed_catalog_takes_nothing() {
 #[test]
 fn a_job_that_panics_ends_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let catalog = CatalogKeeper::open(&dir.path().join("catalog.redb")).unwrap();
+    let catalog = open(&dir.path().join("catalog.redb")).unwrap();
     let (done, answer) = mpsc::channel::<()>();
     catalog
         .run(move |_| {
@@ -159,7 +163,7 @@ fn a_job_that_panics_ends_alone() {
 fn damage_is_refused_by_name_or_does_not_matter() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("catalog.redb");
-    let catalog = CatalogKeeper::open(&path).unwrap();
+    let catalog = open(&path).unwrap();
     let whole = create(&catalog, "a", 20);
     drop(catalog);
     let good = fs::read(&path).unwrap();
@@ -171,7 +175,7 @@ fn damage_is_refused_by_name_or_does_not_matter() {
         let mut bad = good.clone();
         bad[at] ^= 0x40;
         fs::write(&path, &bad).unwrap();
-        match CatalogKeeper::open(&path) {
+        match open(&path) {
             Ok(catalog) => {
                 assert_eq!(entries(&catalog), whole, "byte {at}");
                 untouched += 1;
@@ -184,7 +188,7 @@ fn damage_is_refused_by_name_or_does_not_matter() {
     }
     assert!(refused > 10 && untouched > 0, "{refused} refused, {untouched} did not matter");
     fs::write(&path, b"not a catalog at all").unwrap();
-    let error = CatalogKeeper::open(&path).unwrap_err();
+    let error = open(&path).unwrap_err();
     assert!(error.to_string().contains("catalog.redb"), "{error}");
 }
 
@@ -192,7 +196,7 @@ fn damage_is_refused_by_name_or_does_not_matter() {
 fn a_catalog_of_another_version_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("catalog.redb");
-    drop(CatalogKeeper::open(&path).unwrap());
+    drop(open(&path).unwrap());
     let version = |version: u64| {
         let database = redb::Database::open(&path).unwrap();
         let write = database.begin_write().unwrap();
@@ -200,7 +204,7 @@ fn a_catalog_of_another_version_is_refused_and_left_alone() {
         write.open_table(table).unwrap().insert("version", version).unwrap();
         write.commit().unwrap();
         drop(database);
-        CatalogKeeper::open(&path).map(drop)
+        open(&path).map(drop)
     };
     let error = version(3).unwrap_err();
     assert!(matches!(error, CatalogError::Newer { found: 3, known: 2, .. }), "{error}");
@@ -216,7 +220,7 @@ fn a_catalog_of_another_version_is_refused_and_left_alone() {
 #[test]
 fn a_change_that_is_refused_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let catalog = CatalogKeeper::open(&dir.path().join("catalog.redb")).unwrap();
+    let catalog = open(&dir.path().join("catalog.redb")).unwrap();
     create(&catalog, "a", 2);
     let before = format!("{:?}", catalog.model());
     for error in [

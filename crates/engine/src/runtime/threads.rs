@@ -194,7 +194,7 @@ impl Launched {
     }
 
     /// Waits until the shard is ready. An executor's very first turn has no pulse yet, so it can be
-    /// slept over (`pulse.rs`): such a thread is given up for a new one. It ends by itself should
+    /// slept over (`timers.rs`): such a thread is given up for a new one. It ends by itself should
     /// it ever wake, as nobody tells it to go on.
     fn wait_or_replace(&mut self, again: impl Fn() -> Result<Launched, StartError>) -> Readiness {
         let mut patience = START_PATIENCE;

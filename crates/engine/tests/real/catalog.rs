@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use corelog::error::{AppendError, ChangeError, PollError};
-use corelog::{Ack, Client, Ident, PartitionId, Poll, TopicConfig};
+use corelog::{Ack, Client, Ident, PartitionId, Poll, Scope, TopicConfig};
 
 use crate::support::{P, batch, builder, fresh_dir, names, poll_all, reopened, small_segments};
 
@@ -30,6 +30,49 @@ fn emptied(dir: &Path) {
         assert!(Instant::now() < end, "the trash is never emptied");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// The figures of a broker's answers, topic by topic, as messages come and go.
+#[test]
+fn figures_are_those_of_what_is_there() {
+    let dir = fresh_dir("catalog_figures");
+    let engine = builder(&dir, 2).open().expect("a fresh directory opens");
+    let client = engine.client();
+    let catalog = client.catalog();
+    catalog.create_stream("s").wait().expect("it is new");
+    catalog.create_stream("empty").wait().expect("it is new");
+    for name in ["t", "u"] {
+        catalog.create_topic("s", name, topic(3)).wait().expect("it is new");
+    }
+    let (t, u) = (Scope::Topic { stream: 0, topic: 0 }, Scope::Topic { stream: 0, topic: 1 });
+    let second = PartitionId { partition: 1, ..P };
+    let bytes = batch(1, 3, 100_000);
+    for _ in 0..5 {
+        client.append_blocking(second, bytes.clone(), Ack::Written).expect("it fits");
+    }
+    let told = |scope| {
+        let figures = client.figures_blocking(scope).expect("it is open").into_iter();
+        let figures = figures.map(|(id, f)| (id, (f.segments, f.bytes, f.messages, f.last_offset)));
+        figures.unzip::<_, _, Vec<_>, Vec<_>>()
+    };
+    let empty = (1, 0, 0, None);
+    let full = (2, 5 * bytes.len() as u64, 15, Some(14));
+    let ids = [0, 1, 2].map(|partition| PartitionId { partition, ..P });
+    assert_eq!(told(t), (ids.to_vec(), vec![empty, full, empty]));
+    assert_eq!(told(Scope::Partition(second)), (vec![second], vec![full]));
+    assert_eq!(told(u).1, [empty; 3]);
+    assert_eq!((told(Scope::Stream(0)).0.len(), told(Scope::All).0.len()), (6, 6));
+    let nothing = [Scope::Stream(1), Scope::Partition(PartitionId { topic: 7, ..P })];
+    assert!(nothing.iter().all(|scope| told(*scope).0.is_empty()));
+
+    client.delete_segments(second, 1).wait().expect("it is sealed");
+    let kept = (1, bytes.len() as u64, 3, Some(14));
+    assert_eq!(told(t).1, [empty, kept, empty]);
+    catalog.purge_topic("s", "t").wait().expect("it is there");
+    assert_eq!(told(t).1, [empty; 3]);
+    catalog.delete_topic("s", "t").wait().expect("it is there");
+    assert_eq!(told(Scope::All).0.len(), 3);
+    engine.close_blocking().expect("nothing is wrong");
 }
 
 #[test]

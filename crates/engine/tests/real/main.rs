@@ -8,6 +8,7 @@ mod consumers;
 mod directories;
 mod file_systems;
 mod full_disk;
+mod groups;
 mod life;
 mod limits;
 mod log;

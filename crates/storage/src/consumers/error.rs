@@ -18,6 +18,11 @@ pub enum OffsetError {
     },
     /// This consumer has stored nothing.
     NothingStored,
+    /// The consumer group was deleted. Nothing was changed.
+    GroupIsGone {
+        /// Its id.
+        id: u32,
+    },
     /// As many consumers have stored an offset as may. Nothing was changed.
     TooMany {
         /// `SharedLimits::consumers`.
@@ -51,6 +56,9 @@ impl fmt::Display for OffsetError {
             }
             OffsetError::NothingStored => {
                 f.write_str("this consumer has stored no offset; do nothing")
+            }
+            OffsetError::GroupIsGone { id } => {
+                write!(f, "consumer group {id} was deleted; choose one that is there")
             }
             OffsetError::TooMany { max } => {
                 write!(f, "{max} consumers have stored an offset here; delete some of them first")

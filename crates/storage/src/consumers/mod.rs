@@ -79,6 +79,7 @@ struct State {
     table: Option<Table>,
     /// Why stored offsets cannot be used: nobody knows them.
     unusable: Option<Arc<IoError>>,
+    groups: Groups,
     /// Number of the last change, and of the last one that is durable.
     changed: u64,
     stored: u64,
@@ -110,6 +111,7 @@ impl Consumers {
             offsets,
             table: Some(table),
             unusable,
+            groups: Groups::default(),
             changed: u64::from(must),
             stored: 0,
             waiting: Vec::new(),
@@ -135,6 +137,20 @@ impl Consumers {
             Some(error) => Err(Arc::clone(error)),
             None => Ok(state.offsets.get(&who.sort()).map(|(_, offset)| *offset)),
         }
+    }
+}
+
+/// What a partition knows of its topic's consumer groups, whose ids are never used again.
+#[derive(Default)]
+struct Groups {
+    alive: Arc<[u32]>,
+    /// A group with this id or a higher one may be there, without having been heard of so far.
+    next: u32,
+}
+
+impl Groups {
+    fn is_gone(&self, id: u32) -> bool {
+        id < self.next && !self.alive.contains(&id)
     }
 }
 
@@ -207,18 +223,20 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         self.inner.answer_offset(changed, ack)
     }
 
-    /// Forgets what consumer groups have stored that are none of `groups`: they are gone. Durable
+    /// Forgets what consumer groups have stored that are none of `alive`: they are gone, and those
+    /// with an id below `next` never come again, so nothing is stored for them any more. Durable
     /// within a second.
-    pub fn keep_groups(&self, groups: &[u32]) {
+    pub fn keep_groups(&self, alive: &Arc<[u32]>, next: u32) {
         let is_changed = {
             let mut state = self.inner.consumers.state.borrow_mut();
             if state.check().is_err() {
                 return;
             }
+            state.groups = Groups { alive: Arc::clone(alive), next };
             let before = state.offsets.len();
-            state.offsets.retain(|(_, id), (kind, _)| {
-                *kind == ConsumerKind::Consumer || groups.contains(id)
-            });
+            state
+                .offsets
+                .retain(|(_, id), (kind, _)| *kind == ConsumerKind::Consumer || alive.contains(id));
             let is_changed = state.offsets.len() < before;
             state.changed += u64::from(is_changed);
             is_changed
@@ -251,8 +269,13 @@ impl<P: Platform, A: Answer> Inner<P, A> {
             return Err(OffsetError::OutOfRange { offset, last: end.checked_sub(1) });
         }
         let (key, count) = (who.sort(), state.offsets.len());
-        if count >= max && !state.offsets.contains_key(&key) {
-            return Err(OffsetError::TooMany { max });
+        if !state.offsets.contains_key(&key) {
+            if who.kind == ConsumerKind::ConsumerGroup && state.groups.is_gone(who.id) {
+                return Err(OffsetError::GroupIsGone { id: who.id });
+            }
+            if count >= max {
+                return Err(OffsetError::TooMany { max });
+            }
         }
         state.offsets.insert(key, (who.kind, offset));
         state.changed += 1;

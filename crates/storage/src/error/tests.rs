@@ -68,6 +68,7 @@ fn offset_errors() -> Vec<(OffsetError, &'static [&'static str])> {
     let _known = |error: &OffsetError| match error {
         OffsetError::OutOfRange { .. }
         | OffsetError::NothingStored
+        | OffsetError::GroupIsGone { .. }
         | OffsetError::TooMany { .. }
         | OffsetError::Unreadable(_)
         | OffsetError::Io(_)
@@ -77,6 +78,7 @@ fn offset_errors() -> Vec<(OffsetError, &'static [&'static str])> {
         (OffsetError::OutOfRange { offset: 9, last: Some(8) }, &["offset 9", "has 8"]),
         (OffsetError::OutOfRange { offset: 9, last: None }, &["offset 9", "no message"]),
         (OffsetError::NothingStored, NOWHERE),
+        (OffsetError::GroupIsGone { id: 5 }, &["group 5", "deleted"]),
         (OffsetError::TooMany { max: 7 }, &["7 consumers"]),
         (OffsetError::Unreadable(Arc::new(io_error())), IO),
         (OffsetError::Io(io_error()), IO),

@@ -257,6 +257,6 @@ fn rows_that_no_catalog_has_are_refused() {
         Row::Stream { id: 0, record: Some(stream("s")) },
         Row::Topic { stream: 0, id: 0, record: Some(topic) },
     ];
-    let error = Model::load(rows).unwrap_err();
+    let error = Model::load(rows, Arc::default()).unwrap_err();
     assert!(error.contains("0 of 3 partitions"), "{error}");
 }
