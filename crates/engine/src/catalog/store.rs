@@ -141,6 +141,9 @@ impl Store {
     fn begin(&self) -> Result<WriteTransaction, CatalogError> {
         let mut write = self.database.begin_write().map_err(|e| self.failed(e))?;
         write.set_durability(Durability::Immediate).map_err(|e| self.failed(e))?;
+        // In two steps: what counts is whole before it counts, so that damage to it, after a kill, is
+        // not taken for a change that was cut off and undone without a word.
+        write.set_two_phase_commit(true);
         Ok(write)
     }
 
