@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use corelog::error::{LockError, OpenError, PollError};
 use corelog::{Ack, Client, Engine, EngineBuilder, Limits, PartitionId, Poll};
 
+use crate::changes::look;
 use crate::history::{Broken, History};
 use crate::ledger::Event;
 
@@ -110,6 +111,7 @@ pub fn judge_aloud(
     for id in &served {
         verdict.batches += read(history, &client, *id)?;
     }
+    find(history, &client)?;
     known(history);
     if checks.append {
         append(history, &client, &served, known)?;
@@ -127,6 +129,7 @@ pub fn judge_aloud(
         for id in &served {
             read(history, &engine.client(), *id)?;
         }
+        find(history, &engine.client())?;
         close(history, engine)?;
     }
     Ok(verdict)
@@ -170,6 +173,13 @@ fn served_partitions(history: &History, client: &Client) -> Result<Vec<Partition
         }
     }
     Ok(served)
+}
+
+/// Looks at the stream whose topics come and go.
+fn find(history: &mut History, client: &Client) -> Result<(), Broken> {
+    let shown = "what can be, whatever was changed";
+    let found = look(client, history.content()).map_err(|what| history.broken(shown, what))?;
+    history.found(&found)
 }
 
 /// Reads a whole partition. Answers the number of batches.

@@ -21,6 +21,7 @@ use std::time::SystemTime;
 
 use corelog::{Ack, Appended, PartitionId};
 
+use crate::changes::{Change, Found, found, found_words};
 use crate::content::BatchKey;
 
 /// Something that happened in the process under test.
@@ -87,6 +88,19 @@ pub enum Event {
         /// One past the last offset that was served.
         end: u64,
     },
+    /// Something is about to be changed in the stream of changes.
+    Changing(Change),
+    /// It was done.
+    Changed {
+        /// What.
+        change: Change,
+        /// The first retained offset behind it, where segments were deleted.
+        start: u64,
+    },
+    /// All that an engine shows of that stream: nothing of this life is in it yet.
+    Found(Found),
+    /// The same to somebody who knows nothing of it.
+    Told(Found),
     /// The engine is about to be closed.
     Closing,
     /// It is closed, in order.
@@ -166,7 +180,7 @@ impl Ledger {
 
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = |id: &PartitionId| format!("{}/{}/{}", id.stream, id.topic, id.partition);
+        let (of, name) = (partition_name, level_name);
         write!(f, "{} ", self.at_us)?;
         match &self.event {
             Event::Opening => f.write_str("opening"),
@@ -194,6 +208,10 @@ impl fmt::Display for Entry {
                 write!(f, "recovered {} {end}", of(partition))
             }
             Event::Served { partition, end } => write!(f, "served {} {end}", of(partition)),
+            Event::Changing(change) => write!(f, "changing {change}"),
+            Event::Changed { change, start } => write!(f, "changed {start} {change}"),
+            Event::Found(found) => write!(f, "found{}", found_words(found)),
+            Event::Told(found) => write!(f, "told{}", found_words(found)),
             Event::Closing => f.write_str("closing"),
             Event::Closed => f.write_str("closed"),
             Event::Broken(what) => write!(f, "broken {}", what.replace('\n', " | ")),
@@ -222,6 +240,13 @@ fn parse(line: &str) -> Option<Entry> {
         "opened" => Event::Opened,
         "closing" => Event::Closing,
         "closed" => Event::Closed,
+        "changing" => Event::Changing(Change::parse(&mut words)?),
+        "changed" => {
+            let start = words.next()?.parse().ok()?;
+            Event::Changed { change: Change::parse(&mut words)?, start }
+        }
+        "found" => Event::Found(found(&mut words)?),
+        "told" => Event::Told(found(&mut words)?),
         _ => about(verb, partition(words.next()?)?, &mut words)?,
     };
     words.next().is_none().then_some(Entry { at_us, event })
@@ -259,13 +284,20 @@ fn about<'a>(
     }
 }
 
-fn partition(word: &str) -> Option<PartitionId> {
+/// A partition in a line: stream, topic and partition.
+pub(crate) fn partition_name(id: &PartitionId) -> String {
+    format!("{}/{}/{}", id.stream, id.topic, id.partition)
+}
+
+/// Reads [`partition_name`]; `None`: something else.
+pub(crate) fn partition(word: &str) -> Option<PartitionId> {
     let mut ids = word.split('/').map(|id| id.parse().ok());
     let id = PartitionId::new(ids.next()??, ids.next()??, ids.next()??);
     ids.next().is_none().then_some(id)
 }
 
-fn name(level: Ack) -> &'static str {
+/// An ack in a line.
+pub(crate) fn level_name(level: Ack) -> &'static str {
     match level {
         Ack::Appended => "appended",
         Ack::Written => "written",
@@ -273,8 +305,9 @@ fn name(level: Ack) -> &'static str {
     }
 }
 
-fn level(word: &str) -> Option<Ack> {
-    [Ack::Appended, Ack::Written, Ack::Durable].into_iter().find(|level| name(*level) == word)
+/// Reads [`level_name`]; `None`: something else.
+pub(crate) fn level(word: &str) -> Option<Ack> {
+    [Ack::Appended, Ack::Written, Ack::Durable].into_iter().find(|level| level_name(*level) == word)
 }
 
 impl fmt::Display for NoEntry {
@@ -303,6 +336,10 @@ mod tests {
             Event::Failed { partition, key },
             Event::Reached { partition, end: 19, level },
             Event::Served { partition, end: 19 },
+            Event::Changing(Change::Purge { topic: 3 }),
+            Event::Changed { change: Change::Trim { partition, count: 1 }, start: 17 },
+            Event::Found(Found::default()),
+            Event::Told(Found::default()),
             Event::Closing,
             Event::Closed,
             Event::Broken("it said 1, not 2".to_owned()),

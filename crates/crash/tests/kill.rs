@@ -26,6 +26,7 @@ fn campaign(name: &str, seed: u64, options: &[&str]) {
     assert!(said.starts_with(&format!("{ROUNDS} rounds\n")), "{said}");
     for reached in [
         "lives ended after an answer",
+        "lives ended in a change",
         "lives ended while running",
         "lives ended while opening",
         "lives ended while recovering",
@@ -34,6 +35,8 @@ fn campaign(name: &str, seed: u64, options: &[&str]) {
     ] {
         assert!(said.contains(reached), "{reached} in {said}");
     }
+    assert!(!said.contains(" 0 changes of the catalog"), "{said}");
+    assert!(!said.contains(" 0 trims"), "{said}");
     assert!(!said.contains(" 0 partitions had something above the mark"), "{said}");
 }
 

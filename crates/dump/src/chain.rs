@@ -15,7 +15,8 @@ use crate::walk::Verdict;
 /// - A torn tail is at the tail of the partition: damage with a later segment's batches behind it
 ///   is corruption.
 /// - Segments follow one another without gap or overlap, as far as batches reach.
-/// - The segment that the durable mark stands in exists.
+/// - The segment that the log begins with, as the manifest says, exists, and the one that the durable
+///   mark stands in.
 pub(crate) fn hold_together(reports: &mut Vec<Report>, dir: &Path, durable: &Durable) {
     let last_with_data = reports.iter().rposition(|report| report.batches > 0).unwrap_or(0);
     for at in 0..last_with_data {
@@ -38,10 +39,15 @@ pub(crate) fn hold_together(reports: &mut Vec<Report>, dir: &Path, durable: &Dur
             }
         }
     }
-    if let Some(offset) = durable.marked_segment() {
+    // The log's first segment, unless an earlier one is still there, and the mark's.
+    let begins = reports.iter().filter_map(|report| report.named_offset).min();
+    let first = durable.first_retained().filter(|first| begins.is_none_or(|at| at > *first));
+    let marked = durable.marked_segment().filter(|marked| Some(*marked) != first);
+    for offset in first.into_iter().chain(marked) {
         let path = dir.join(segment_file_name(offset));
         // Looked for on the disk, not in the list: it may have been created since the listing.
-        if !path.exists() && !reports.iter().any(|r| r.named_offset == Some(offset)) {
+        let is_there = std::fs::symlink_metadata(&path).is_ok_and(|about| about.is_file());
+        if !is_there && !reports.iter().any(|r| r.named_offset == Some(offset)) {
             reports.push(lost_segment(&path, offset));
         }
     }
@@ -62,7 +68,7 @@ fn broken_chain(report: &Report, begins: Option<u64>) -> Fault {
     Fault { position, offset: ends, field: "next_segment", expected, found, detail }
 }
 
-/// The manifest says that a segment holds durable bytes, and it is not there.
+/// The manifest says that a segment is part of the log, and it is not there.
 fn lost_segment(path: &Path, offset: u64) -> Report {
     let mut report = Report::new(path, Some(offset), 0);
     report.verdict = Verdict::Corrupt;
@@ -72,7 +78,7 @@ fn lost_segment(path: &Path, offset: u64) -> Report {
         field: "segment",
         expected: Said::Words("present".to_string()),
         found: Said::Words("missing".to_string()),
-        detail: "the manifest says that it holds durable bytes, but there is no such file"
+        detail: "the manifest says that it is part of the log, but there is no such file"
             .to_string(),
     });
     report

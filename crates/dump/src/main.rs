@@ -1,40 +1,5 @@
-//! `corelog-dump`: looks inside segment files of Corelog and of the reference server.
-//!
-//! Read in this order: `args` (what was typed), `job` (what it means), then one file for each
-//! command: `ls`, `show`, `verify` (with `report` and `chain`), `decode`. Below them: `discover`
-//! (paths to segments), `walk` and `resync` (batches, and past damage to more batches),
-//! `index_check`, `durable` (the manifest's mark), `render` and `json` (values), `source`, `map`
-//! and `live` (bytes). All knowledge of bytes is corelog-format's. Nothing here writes to a file.
+//! `corelog-dump`: see `lib.rs`.
 
-mod args;
-mod chain;
-mod decode;
-mod discover;
-mod durable;
-mod failure;
-mod headers;
-mod index_check;
-mod job;
-mod json;
-mod live;
-mod ls;
-mod map;
-mod render;
-mod report;
-mod resync;
-mod session;
-mod show;
-mod source;
-mod time;
-mod verify;
-mod walk;
-
-use std::process::ExitCode;
-
-use clap::Parser;
-
-fn main() -> ExitCode {
-    // Usage errors end here, with exit code 2; --help and --version with 0.
-    let job = job::Job::resolve(args::Args::parse());
-    session::Session::new(job.access).run(|session| job.run(session))
+fn main() -> std::process::ExitCode {
+    corelog_dump::main()
 }

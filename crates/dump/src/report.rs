@@ -83,6 +83,11 @@ impl<T> Default for Capped<T> {
 }
 
 impl<T> Capped<T> {
+    /// Those that are kept.
+    pub(crate) fn kept(&self) -> &[T] {
+        &self.kept
+    }
+
     /// Keeps or counts one.
     pub(crate) fn push(&mut self, item: T) {
         if self.kept.len() < KEPT_MAX {

@@ -1,6 +1,6 @@
 //! One run of the program: its output, its messages, and what its exit code will be.
 
-use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::process::ExitCode;
 
 use crate::failure::Failure;
@@ -13,19 +13,35 @@ const FAILED: u8 = 2;
 
 /// The state of a run.
 pub(crate) struct Session {
-    /// Standard output.
-    pub(crate) out: BufWriter<StdoutLock<'static>>,
+    /// Standard output, or nowhere.
+    pub(crate) out: BufWriter<Box<dyn Write>>,
     /// How files are opened.
     pub(crate) access: Access,
     damage: bool,
     failed: bool,
+    /// What failed; `None` where it is said at once.
+    failures: Option<Vec<String>>,
 }
 
 impl Session {
     /// A run that has found nothing yet.
     pub(crate) fn new(access: Access) -> Session {
-        let out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-        Session { out, access, damage: false, failed: false }
+        Session::with(Box::new(io::stdout().lock()), access)
+    }
+
+    /// One that prints nothing and keeps what failed.
+    pub(crate) fn silent(access: Access) -> Session {
+        Session { failures: Some(Vec::new()), ..Session::with(Box::new(io::sink()), access) }
+    }
+
+    fn with(out: Box<dyn Write>, access: Access) -> Session {
+        let out = BufWriter::with_capacity(1 << 16, out);
+        Session { out, access, damage: false, failed: false, failures: None }
+    }
+
+    /// What failed and was not said.
+    pub(crate) fn failures(self) -> Vec<String> {
+        self.failures.unwrap_or_default()
     }
 
     /// Runs `work` and gives the exit code: 2 if anything could not be done, else 1 if damage was
@@ -62,8 +78,10 @@ impl Session {
 
     /// A message for people, on standard error, behind what was printed before it.
     pub(crate) fn say(&mut self, message: impl std::fmt::Display) -> Result<(), Failure> {
-        self.out.flush()?;
-        tell(&message);
+        if self.failures.is_none() {
+            self.out.flush()?;
+            tell(&message);
+        }
         Ok(())
     }
 
@@ -73,6 +91,9 @@ impl Session {
             return Err(failure);
         }
         self.failed = true;
+        if let Some(failures) = &mut self.failures {
+            failures.push(failure.to_string());
+        }
         self.say(&failure)
     }
 }

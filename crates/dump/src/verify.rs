@@ -46,7 +46,11 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn partition_reports(session: &mut Session, partition: &Partition) -> Result<Vec<Report>, Failure> {
+/// The reports on the files of one partition, held against each other.
+pub(crate) fn partition_reports(
+    session: &mut Session,
+    partition: &Partition,
+) -> Result<Vec<Report>, Failure> {
     let durable = durable(session, &partition.dir)?;
     let mut reports = Vec::new();
     for segment in &partition.segments {

@@ -58,7 +58,7 @@ pub(crate) enum Flow {
 
 /// What a file is, after its last byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Batches up to the end, or up to zeros that reach the end.
     Clean,
     /// Damage with nothing readable behind it, above everything known to be durable.

@@ -114,9 +114,8 @@ impl Opener {
         }
         if let Ok(report) = &result
             && (report.adopted || self.clock_is_new)
-            && let Err(error) = self.lift_clock(entry.id)
         {
-            result = Err(unopened(entry.id, error));
+            self.lift_clock(entry.id);
         }
         (entry.id, result)
     }
@@ -148,15 +147,15 @@ impl Opener {
     }
 
     /// Stamps must come behind what is stored. Ours are below the clock record; those of files that
-    /// came from elsewhere need not be.
-    fn lift_clock(&self, id: PartitionId) -> Result<(), IoError> {
+    /// came from elsewhere need not be. Where the record cannot be written now the clock is lifted
+    /// all the same, that is counted, and new stamps wait until it can: the partition is served.
+    fn lift_clock(&self, id: PartitionId) {
         let last: PollQuery = Poll::last(1).max_bytes(1).into();
         // What cannot be read has no stamp that could be compared; polls tell about it.
-        let Ok(records) = self.client.poll(id, last).wait() else { return Ok(()) };
+        let Ok(records) = self.client.poll(id, last).wait() else { return };
         let stamps = records.batches().filter_map(Result::ok).map(|b| b.header().base_timestamp);
-        match stamps.max() {
-            Some(last) => self.clock.lift(last),
-            None => Ok(()),
+        if let Some(last) = stamps.max() {
+            let _ = self.clock.lift(last);
         }
     }
 }

@@ -90,7 +90,7 @@ impl Params {
             partitions.iter_mut().for_each(|partition| partition.config.verify_reads = true);
         }
         let write_bytes = one_of(rng, &[4 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20]);
-        Params {
+        let mut params = Params {
             lives: rng.between(2, 4),
             partitions,
             shards: one_of(rng, &[1, 1, 2]),
@@ -125,6 +125,21 @@ impl Params {
                 .max(count * (8 << 10)),
             delay_us: one_of(rng, &[(1, 10), (10, 400), (10, 400), (200, 5_000)]),
             wrongs,
+        };
+        params.leave_buffers_for_all();
+        params
+    }
+
+    /// Each shard of the engine has buffers of its own. Here all lend from one pool, and none can
+    /// take back what another keeps for its readers: that must not be all there is. One that is
+    /// alone may want to keep more than that.
+    fn leave_buffers_for_all(&mut self) {
+        let direct = self.partitions.iter().filter(|p| matches!(p.way, Way::Direct)).count();
+        let shards = if direct < self.partitions.len() { self.shards } else { 0 };
+        let keepers = shards + usize::from(direct > 0);
+        if keepers > 1 {
+            let share = self.pool_bytes / 2 / keepers;
+            self.limits.cache_bytes = self.limits.cache_bytes.min(share);
         }
     }
 

@@ -12,6 +12,7 @@
 //! | a batch that was refused or lost does not come back | [`Reading::batch`] |
 //! | what an opening serves is durable | [`Reading::finish`] promises it for the next crash |
 //! | polls of `enforce_fsync` topics end at `durable` | [`Event::Served`] promises it |
+//! | a change of the catalog is there as a whole or not at all, and when it was answered it is; stored offsets and the start of a log never go back | [`History::found`] |
 //!
 //! A crash is followed by one reading of every partition before anything more is recorded. Or by
 //! [`Event::Recovered`] of each: then the next life goes on, and the reading after it tells what
@@ -21,15 +22,18 @@
 mod log;
 #[cfg(test)]
 mod tests;
+mod world;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use corelog::{Ack, PartitionId};
 
+use crate::changes::{self, Found};
 use crate::content::{BatchKey, Content};
 use crate::ledger::{Event, Ledger};
 use log::{Fault, Log};
+use world::{World, Wrong};
 
 pub use log::Reading;
 
@@ -49,6 +53,7 @@ pub struct History {
     replay: String,
     round: u64,
     logs: BTreeMap<PartitionId, Log>,
+    world: World,
 }
 
 /// A broken promise: what is needed to understand it, and to see it again.
@@ -73,7 +78,8 @@ pub struct Broken {
 impl History {
     /// Of an empty data directory. `replay` is the command that runs the same again.
     pub fn new(content: Content, replay: impl Into<String>) -> History {
-        History { content, replay: replay.into(), round: 0, logs: BTreeMap::new() }
+        let (replay, logs, world) = (replay.into(), BTreeMap::new(), World::default());
+        History { content, replay, round: 0, logs, world }
     }
 
     /// From now on this command runs the same again.
@@ -120,10 +126,29 @@ impl History {
     /// As [`History::record`].
     pub fn note(&mut self, event: &Event) -> Result<(), Broken> {
         match *event {
-            Event::Opening | Event::Opened | Event::Closing => Ok(()),
+            // What the life before had not made safe may be gone.
+            Event::Opening => {
+                self.world.crashed(Crash::Kill);
+                Ok(())
+            }
+            Event::Opened | Event::Closing => Ok(()),
             Event::Closed => {
                 self.logs.values_mut().for_each(Log::closed);
+                self.world.closed();
                 Ok(())
+            }
+            Event::Found(ref found) => self.found(found),
+            Event::Told(ref found) => {
+                self.world.told(found);
+                Ok(())
+            }
+            Event::Changing(_) | Event::Changed { .. } => self.in_world(|world| world.note(event)),
+            Event::Offered { partition, .. }
+            | Event::Acked { partition, .. }
+            | Event::Failed { partition, .. }
+                if partition.stream == changes::STREAM =>
+            {
+                self.in_world(|world| world.note(event))
             }
             Event::Broken(ref what) => Err(self.broken("no word about broken promises", what)),
             Event::Recovered { partition, end } => self.with(partition, |log| log.recovered(end)),
@@ -146,10 +171,20 @@ impl History {
         }
     }
 
+    /// An engine was opened and shows this of the stream that is changed. From now on all of it is
+    /// promised.
+    ///
+    /// # Errors
+    /// It is not what must, or may, be there.
+    pub fn found(&mut self, found: &Found) -> Result<(), Broken> {
+        self.in_world(|world| world.found(found))
+    }
+
     /// The life is over.
     pub fn crashed(&mut self, crash: Crash) {
         self.round += 1;
         self.logs.values_mut().for_each(|log| log.crashed(crash));
+        self.world.crashed(crash);
     }
 
     /// Begins to read partition `id` after an opening, from its first retained offset `start`.
@@ -192,7 +227,8 @@ impl History {
     /// the logs, durably, and what may be. What is gone is not told, so that the other history takes
     /// it for something that was never offered.
     pub fn retold(&self) -> Vec<Event> {
-        self.logs.values().flat_map(Log::retold).collect()
+        let told = Event::Told(self.world.shown());
+        self.logs.values().flat_map(Log::retold).chain([told]).collect()
     }
 
     fn with(
@@ -205,6 +241,16 @@ impl History {
             None => Err(Fault::new("a partition that is known", "none")),
         };
         done.map_err(|fault| self.broken_by(id, fault))
+    }
+
+    fn in_world(
+        &mut self,
+        act: impl FnOnce(&mut World) -> Result<(), Wrong>,
+    ) -> Result<(), Broken> {
+        act(&mut self.world).map_err(|(partition, fault)| match partition {
+            Some(id) => self.broken_by(id, fault),
+            None => Broken { partition: None, ..self.broken_by(PartitionId::new(0, 0, 0), fault) },
+        })
     }
 
     fn broken_by(&self, id: PartitionId, fault: Fault) -> Broken {

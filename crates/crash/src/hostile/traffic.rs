@@ -49,6 +49,27 @@ pub struct Counts {
     pub poll_errors: u64,
 }
 
+impl Counts {
+    /// What was seen since `then`.
+    #[must_use]
+    pub fn since(&self, then: &Counts) -> Counts {
+        Counts {
+            acked: [0, 1, 2].map(|level: usize| self.acked[level] - then.acked[level]),
+            refused: self.refused - then.refused,
+            poisoned: self.poisoned - then.poisoned,
+            reopened: self.reopened - then.reopened,
+            polls: self.polls - then.polls,
+            poll_errors: self.poll_errors - then.poll_errors,
+        }
+    }
+
+    /// Appends of all levels went on, so many times at least, and polls.
+    #[must_use]
+    pub fn is_unhurt(&self, times: u64) -> bool {
+        self.acked.iter().all(|acked| *acked >= times) && self.polls >= times
+    }
+}
+
 impl Seen {
     /// The counts now.
     pub fn counts(&self) -> Counts {

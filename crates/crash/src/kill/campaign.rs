@@ -57,6 +57,10 @@ pub struct Summary {
     pub offered: u64,
     /// Batches that were answered.
     pub acked: u64,
+    /// Changes of the catalog, stored offsets and deletions of segments that were answered.
+    pub changed: u64,
+    /// Deletions of segments that found some.
+    pub trimmed: u64,
     /// Batches that were read and compared.
     pub read: u64,
     /// Partitions in which an opening found something above the durable mark.
@@ -278,6 +282,8 @@ impl Summary {
         *self.moments.entry(name).or_default() += 1;
         for entry in &ledger.entries {
             self.offered += u64::from(matches!(entry.event, Event::Offered { .. }));
+            self.changed += u64::from(matches!(entry.event, Event::Changed { .. }));
+            self.trimmed += u64::from(matches!(entry.event, Event::Changed { start: 1.., .. }));
             self.acked += u64::from(matches!(entry.event, Event::Acked { .. }));
         }
     }
@@ -285,13 +291,15 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Summary { rounds, moments, offered, acked, read, .. } = self;
-        let Summary { recovered, cut_bytes, quarantined, .. } = self;
+        let Summary { rounds, moments, offered, acked, changed, read, .. } = self;
+        let Summary { recovered, cut_bytes, quarantined, trimmed, .. } = self;
         writeln!(f, "{rounds} rounds")?;
         for (name, count) in moments {
             writeln!(f, "  {count:6} lives ended {name}")?;
         }
         writeln!(f, "  {offered} batches offered, {acked} answered, {read} read and compared")?;
+        writeln!(f, "  {changed} changes of the catalog, stored offsets and trims answered")?;
+        writeln!(f, "  {trimmed} trims behind which a log begins later")?;
         writeln!(f, "  {recovered} partitions had something above the mark")?;
         write!(f, "  {cut_bytes} bytes cut, {quarantined} files in quarantine")
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use corelog::{Ack, Engine, PartitionId};
 
+use crate::changes::{Operator, look};
 use crate::content::{BatchKey, Content};
 use crate::judge::{open_after_crash, small_engine};
 use crate::ledger::Event;
@@ -19,6 +20,8 @@ use crate::topics::create_topic;
 
 /// A life offers about so many bytes, then it idles: directories stay small.
 const BYTES: u64 = 6 << 20;
+/// The operator appends so many beside them.
+const CHANGED_BYTES: u64 = 4 << 20;
 const LOOK: Duration = Duration::from_millis(1);
 
 /// One life of the process under test.
@@ -102,9 +105,14 @@ impl Life {
                 Err(error) => return Event::Broken(format!("{partition}: {error}")).print(),
             }
         }
+        let content = Content::new(self.seed);
+        match look(&engine.client(), content) {
+            Ok(found) => Event::Found(found).print(),
+            Err(what) => return Event::Broken(what).print(),
+        }
         Event::Opened.print();
         let stage = Arc::new(Stage {
-            content: Content::new(self.seed),
+            content,
             life: self.life,
             partitions: ids,
             offered_bytes: AtomicU64::new(0),
@@ -127,6 +135,13 @@ impl Life {
         }
         let (client, own) = (engine.client(), Arc::clone(stage));
         threads.push(thread::spawn(move || reader::read(&client, &own)));
+        let (client, own) = (engine.client(), Arc::clone(stage));
+        threads.push(thread::spawn(move || {
+            let operator = Operator::new(&client, own.content, own.life, CHANGED_BYTES);
+            if let Err(what) = operator.run(|| own.is_over()) {
+                Event::Broken(what).print();
+            }
+        }));
         let Some(answers) = self.close_after else { sleep_for_ever() };
         while stage.answers.load(Ordering::Relaxed) < answers && stage.has_room() {
             thread::sleep(LOOK);

@@ -12,6 +12,8 @@ pub(super) enum Moment {
     Opening(Duration),
     /// So long after this number of answers.
     Answer(u64, Duration),
+    /// So long after the operator asked for the so many-th change of the catalog.
+    Change(u64, Duration),
     /// So long after it was open.
     Running(Duration),
     /// It begins to close after this number of answers; so long after that.
@@ -73,7 +75,11 @@ impl Moment {
             0..=2 => Moment::Opening(below(random, opening)),
             3..=5 => Moment::Answer(answers, Duration::ZERO),
             6..=7 => Moment::Answer(answers, below(random, Duration::from_millis(2))),
-            8..=11 => Moment::Running(below(random, Duration::from_millis(150))),
+            8..=9 => {
+                let nth = random.between(1, 6);
+                Moment::Change(nth, below(random, Duration::from_millis(8)))
+            }
+            10..=11 => Moment::Running(below(random, Duration::from_millis(150))),
             // A close takes as long as an opening.
             12..=14 => Moment::Closing(answers, below(random, Duration::from_millis(15))),
             _ => Moment::Closed(answers),
@@ -87,6 +93,7 @@ impl Moment {
         match self {
             Moment::Opening(_) => "while opening",
             Moment::Answer(..) => "after an answer",
+            Moment::Change(..) => "in a change",
             Moment::Running(_) => "while running",
             Moment::Closing(..) => "while closing",
             Moment::Closed(_) => "not killed, closed",
@@ -114,6 +121,7 @@ mod tests {
         for name in [
             "while opening",
             "after an answer",
+            "in a change",
             "while running",
             "while closing",
             "not killed, closed",

@@ -63,7 +63,8 @@ pub(super) fn run(exe: &Path, life: &Life, moment: Moment) -> std::io::Result<Li
         }
     });
 
-    let mut listener = Listener { lines, moment, answers: 0, heard: Vec::new(), opened: false };
+    let mut listener =
+        Listener { lines, moment, answers: 0, changes: 0, heard: Vec::new(), opened: false };
     let end = listener.until_the_moment();
     let (had_opened, killed) = (listener.opened, matches!(end, End::Kill));
     if killed || matches!(end, End::Hangs) {
@@ -98,6 +99,7 @@ struct Listener {
     lines: Receiver<Vec<u8>>,
     moment: Moment,
     answers: u64,
+    changes: u64,
     heard: Vec<u8>,
     opened: bool,
 }
@@ -146,6 +148,10 @@ impl Listener {
             (Event::Acked { .. }, Moment::Answer(nth, after)) => {
                 self.answers += 1;
                 (self.answers == nth).then_some(after)
+            }
+            (Event::Changing(change), Moment::Change(nth, after)) if change.is_of_catalog() => {
+                self.changes += 1;
+                (self.changes == nth).then_some(after)
             }
             (Event::Closing, Moment::Closing(_, after)) => Some(after),
             _ => None,

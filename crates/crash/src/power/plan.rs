@@ -30,6 +30,8 @@ pub struct Plan {
     pub written_percent: u64,
     /// See `written_percent`.
     pub durable_percent: u64,
+    /// Beside all that, topics of a stream of their own are changed.
+    pub changes: bool,
 }
 
 impl Plan {
@@ -52,6 +54,8 @@ impl Plan {
             closes: random.once_in(3),
             written_percent: random.pick(&[0, 30, 60]),
             durable_percent: random.pick(&[2, 10, 30, 90]),
+            // What they sync hides what others do not.
+            changes: random.once_in(3),
         }
     }
 

@@ -36,7 +36,10 @@ impl Said {
     /// offered, or refused, does at any time, since its line may be read late.
     pub fn until(&self, place: usize) -> Ledger {
         let counts = |entry: &&Entry| match entry.event {
-            Event::Offered { .. } | Event::Refused { .. } | Event::Failed { .. } => true,
+            Event::Offered { .. }
+            | Event::Changing(_)
+            | Event::Refused { .. }
+            | Event::Failed { .. } => true,
             _ => entry.at_us <= place as u64,
         };
         Ledger { entries: self.entries.iter().filter(counts).cloned().collect() }
@@ -71,7 +74,10 @@ impl Said {
         let promised = self.entries.iter().filter(|entry| {
             matches!(
                 entry.event,
-                Event::Acked { .. } | Event::Reached { .. } | Event::Served { .. }
+                Event::Acked { .. }
+                    | Event::Changed { .. }
+                    | Event::Reached { .. }
+                    | Event::Served { .. }
             )
         });
         let known = self.known.iter().map(|(_, place)| *place);

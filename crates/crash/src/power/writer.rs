@@ -10,11 +10,15 @@ use corelog::error::AppendError;
 use corelog::{Ack, Appended, Call, Client, PartitionId, Poll};
 
 use super::plan::Plan;
+use crate::changes::{Operator, look};
 use crate::content::BatchKey;
 use crate::judge::small_engine;
 use crate::ledger::Event;
 use crate::random::Random;
 use crate::topics::create_topic;
+
+/// The operator appends so many bytes in a life.
+const CHANGED_BYTES: u64 = 4 << 20;
 
 /// Lives the lives of `plan` in the data directory `dir`, which is not there yet.
 ///
@@ -30,6 +34,9 @@ pub fn write(plan: &Plan, dir: &Path) -> Result<(), String> {
                 let created = create_topic(&client, 0, topic, config.clone());
                 created.map_err(|error| error.to_string())?;
             }
+        }
+        if plan.changes {
+            Event::Found(look(&client, plan.content)?).print();
         }
         Event::Opened.print();
         let killed = life + 1 == plan.lives.len() && !plan.closes;
@@ -60,6 +67,10 @@ fn produce(plan: &Plan, client: &Client, life: u32, end: Instant) -> Result<(), 
                 };
                 threads.push(scope.spawn(move || producer.run(life, end)));
             }
+        }
+        if plan.changes {
+            let operator = Operator::new(client, plan.content, life, CHANGED_BYTES);
+            threads.push(scope.spawn(move || operator.run(|| Instant::now() >= end)));
         }
         threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a panic")?)
     })

@@ -17,6 +17,7 @@ use corelog::error::OpenError;
 use crate::random::Random;
 
 use super::case::Case;
+use super::dumped::dumped;
 use super::expect::Expect;
 use super::judge::{self, Opening, Trial};
 use super::misplaced;
@@ -202,7 +203,8 @@ impl<'a> Campaign<'a> {
                 Some((case, expect)) => (case, expect),
                 None => (of_all.clone(), &untouched),
             };
-            trials.push((case, Trial::new(partition, expect)));
+            let dumped = dumped(self.working.dir(), partition);
+            trials.push((case, Trial::new(partition, expect, dumped)));
         }
         for _ in 0..LIVES {
             if !self.live(&mut trials, alone, &of_all)? {

@@ -11,6 +11,7 @@ use corelog_format::BATCH_HEADER_LEN;
 
 use crate::random::Random;
 
+use super::dumped::Dumped;
 use super::expect::Expect;
 use super::specimen::{Partition, Stored, header, sent};
 
@@ -28,6 +29,8 @@ pub(super) fn builder(dir: &Path) -> EngineBuilder {
 pub(super) struct Trial<'a> {
     partition: &'a Partition,
     expect: &'a Expect,
+    /// What the dump said of its files before the first life.
+    dumped: Dumped,
     /// What is owed: what was stored, without what an opening cut, with what was appended since.
     owed: Vec<(Option<usize>, Stored)>,
     /// Offsets that the log must not give again are below.
@@ -58,11 +61,12 @@ struct Reading {
 type Broken = String;
 
 impl<'a> Trial<'a> {
-    pub(super) fn new(partition: &'a Partition, expect: &'a Expect) -> Trial<'a> {
+    pub(super) fn new(partition: &'a Partition, expect: &'a Expect, dumped: Dumped) -> Trial<'a> {
         let owed = partition.batches.iter().cloned().enumerate();
         Trial {
             partition,
             expect,
+            dumped,
             owed: owed.map(|(number, stored)| (Some(number), stored)).collect(),
             end: partition.end_offset(),
             time: partition.batches.last().map_or(0, |last| last.time),
@@ -95,6 +99,9 @@ impl<'a> Trial<'a> {
             Opening::Clean | Opening::Report(_) => {}
         }
         let read = self.read(client, 0)?;
+        if self.is_first_life {
+            self.agrees(opening, &read)?;
+        }
         self.settle(dir, opening, &read)?;
         for number in self.times(rng) {
             self.look_up(client, number, &read)?;
@@ -102,6 +109,35 @@ impl<'a> Trial<'a> {
         self.append(client, &read)?;
         self.is_first_life = false;
         Ok(())
+    }
+
+    /// What the dump calls clean is served whole, and what it calls harmed is named by the engine.
+    fn agrees(&self, opening: &Opening<'_>, read: &Reading) -> Result<(), Broken> {
+        let missing =
+            self.owed.iter().filter(|(_, stored)| !read.served.contains(&stored.base_offset));
+        let (missing, named) = (missing.count(), !read.named.is_empty());
+        let reported = match opening {
+            Opening::Clean => false,
+            Opening::Refused(_) => true,
+            Opening::Report(report) => {
+                let put_aside = !(report.ignored.is_empty() && report.quarantined.is_empty());
+                report.cut_bytes > 0 || !report.damage.is_empty() || put_aside
+            }
+        };
+        match &self.dumped {
+            // No file is left that could say so.
+            Dumped::Clean if missing > 0 && !self.expect.may_vanish => {
+                Err(format!("the dump calls it clean, and {missing} batches are not served"))
+            }
+            Dumped::Clean if named => {
+                Err(format!("the dump calls it clean, and {:?} are named as damaged", read.named))
+            }
+            Dumped::Harmed(what) if missing == 0 && !named && !reported => Err(format!(
+                "the dump says that {what}, and the engine serves all without a word: {:?}",
+                report_of(opening)
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn refused(&self, client: &Client, error: &ControlError) -> Result<(), Broken> {
@@ -281,6 +317,13 @@ impl<'a> Trial<'a> {
             let Some(to) = to else { return Ok(reading) };
             reading.end = to;
         }
+    }
+}
+
+fn report_of<'a>(opening: &Opening<'a>) -> Option<&'a OpenReport> {
+    match opening {
+        Opening::Report(report) => Some(report),
+        _ => None,
     }
 }
 

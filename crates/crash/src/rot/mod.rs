@@ -9,6 +9,7 @@
 //! | what may be missing after it, and no more than that | `expect` |
 //! | a copy is harmed, and put right again for the next case | `working` |
 //! | the engine opens it twice; everything is read, by offset and by time, and appended to | `judge` |
+//! | what `corelog-dump verify` says of it, which is to agree with that | `dumped` |
 //! | cases that harm different partitions share an opening | `campaign` |
 //!
 //! A case is named by a line of text that replays it. What is demanded: a batch is served byte for
@@ -17,6 +18,7 @@
 
 mod campaign;
 mod case;
+mod dumped;
 mod expect;
 mod judge;
 mod misplaced;

@@ -5,19 +5,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use corelog::{Client, Engine, EngineBuilder, Limits, PartitionId, TopicConfig};
-use corelog_crash::content::Content;
+use corelog::{Client, Engine, Limits, PartitionId};
 use corelog_crash::history::{Crash, History};
 use corelog_crash::hostile::{Counts, Disk, Rule, Seen, Traffic, read_all};
 use tempfile::TempDir;
 
+pub(crate) use corelog_crash::hostile::{FSYNC, builder};
+
 /// What nothing here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Partitions of each topic: of two shards, one has the first and the third.
-pub(crate) const PARTITIONS: u32 = 3;
-/// The topics: without `enforce_fsync`, and with it.
-pub(crate) const PLAIN: u32 = 0;
-pub(crate) const FSYNC: u32 = 1;
 
 /// A disk that misbehaves on demand, with directories of its own.
 pub(crate) struct Mounted {
@@ -49,41 +45,17 @@ pub(crate) fn mounted() -> Mounted {
 
 /// Limits of which many fit on a machine.
 pub(crate) fn small() -> Limits {
-    // One thread for file operations: what hangs in it must not hold up the others.
-    Limits { file_threads: 1, ..corelog_crash::judge::small_limits() }
-}
-
-/// Two shards.
-pub(crate) fn builder(dir: &std::path::Path) -> EngineBuilder {
-    Engine::builder(dir).shards(2).pin(false).huge_pages(false).limits(small())
+    corelog_crash::hostile::limits()
 }
 
 /// Histories of empty partitions.
 pub(crate) fn histories(seed: u64) -> Vec<(PartitionId, History)> {
-    let mut histories = Vec::new();
-    for topic in [PLAIN, FSYNC] {
-        for partition in 0..PARTITIONS {
-            let id = PartitionId::new(0, topic, partition);
-            let content = Content::new(seed).bytes_max(100 << 10);
-            let mut history = History::new(content, "cargo test -p corelog-crash --test hostile");
-            history.add_partition(id, topic == FSYNC);
-            histories.push((id, history));
-        }
-    }
-    histories
+    corelog_crash::hostile::histories(seed, "cargo test -p corelog-crash --test hostile")
 }
 
 /// Both topics, with the smallest segments.
 pub(crate) fn create_topics(client: &Client) {
-    for topic in [PLAIN, FSYNC] {
-        let config = TopicConfig {
-            partitions: PARTITIONS,
-            segment_bytes: 1 << 20,
-            enforce_fsync: topic == FSYNC,
-            ..TopicConfig::default()
-        };
-        corelog_crash::topics::create_topic(client, 0, topic, config).expect("the topic is new");
-    }
+    corelog_crash::hostile::create_topics(client).expect("the topics are new");
 }
 
 /// An engine on a healthy disk, and its traffic.
@@ -117,7 +89,7 @@ impl Running {
         let patience = Instant::now() + PATIENCE;
         loop {
             let now = self.counts();
-            let new = now.iter().zip(since).map(|(now, then)| minus(now, then));
+            let new = now.iter().zip(since).map(|(now, then)| now.since(then));
             let behind: Vec<_> = self
                 .seen
                 .iter()
@@ -160,20 +132,9 @@ pub(crate) fn serves_all(engine: &Engine, histories: Vec<(PartitionId, History)>
     }
 }
 
-fn minus(now: &Counts, then: &Counts) -> Counts {
-    Counts {
-        acked: [0, 1, 2].map(|level: usize| now.acked[level] - then.acked[level]),
-        refused: now.refused - then.refused,
-        poisoned: now.poisoned - then.poisoned,
-        reopened: now.reopened - then.reopened,
-        polls: now.polls - then.polls,
-        poll_errors: now.poll_errors - then.poll_errors,
-    }
-}
-
 /// Appends of all levels go on, and polls.
 pub(crate) fn unhurt(new: &Counts, times: u64) -> bool {
-    new.acked.iter().all(|acked| *acked >= times) && new.polls >= times
+    new.is_unhurt(times)
 }
 
 /// The rules that were never applied.

@@ -74,6 +74,38 @@ fn all_of_an_earlier_segment_is_durable_and_nothing_of_a_later_one() {
     assert_eq!(verdicts(1), ["clean", "clean", "torn_tail"]);
 }
 
+/// What stands in the place of a segment is none: a directory, say.
+#[test]
+fn a_segment_whose_name_something_else_has_is_reported() {
+    let scratch = Scratch::new();
+    let segment = Segment::new(0, 0, &[2]);
+    scratch.file("p/manifest", &segment.manifest_at(segment.bytes.len()));
+    let path = segment.write(&scratch, "p");
+    std::fs::remove_file(&path).expect("it is there");
+    std::fs::create_dir(&path).expect("the name is free");
+    let reports = verify(&scratch.path().join("p"), 1);
+    assert_eq!((&reports[0]["verdict"], &reports[0]["batches"]), (&json!("corrupt"), &json!(0)));
+}
+
+/// The mark is in a later segment; the manifest says where the log begins.
+#[test]
+fn a_missing_first_segment_is_reported() {
+    let scratch = Scratch::new();
+    let second = Segment::new(0, 4, &[2]);
+    let stored = second.manifest_at(second.bytes.len());
+    scratch.file("p/manifest", &stored);
+    second.write(&scratch, "p");
+    let reports = verify(&scratch.path().join("p"), 1);
+    let verdicts: Vec<_> = reports.iter().map(|report| report["verdict"].clone()).collect();
+    assert_eq!(verdicts, ["clean", "corrupt"]);
+    assert_eq!(reports[1]["faults"][0]["offset"], 0);
+    // One that was trimmed away is not missed.
+    let picked = Manifest::pick(&stored[..4096], &stored[4096..]).expect("it is sound");
+    let trimmed = Manifest { first_offset: 4, ..picked.expect("it is there").0 };
+    scratch.file("p/manifest", &[trimmed.encode(), [0; 4096]].concat());
+    assert_eq!(verify_one(&scratch.path().join("p"), 0)["verdict"], "clean");
+}
+
 #[test]
 fn a_durable_segment_that_is_gone_is_reported() {
     let scratch = Scratch::new();

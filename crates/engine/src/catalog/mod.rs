@@ -195,4 +195,6 @@ pub(crate) fn now_us() -> u64 {
 }
 
 #[cfg(test)]
+mod rotten;
+#[cfg(test)]
 mod tests;

@@ -187,6 +187,9 @@ impl Store {
 fn change(database: &Database, rows: &[Row]) -> Result<(), redb::Error> {
     let mut write = database.begin_write()?;
     write.set_durability(Durability::Immediate)?;
+    // In two steps: what counts is whole before it counts, so that damage to it, after a kill, is
+    // not taken for a change that was cut off and undone without a word.
+    write.set_two_phase_commit(true);
     put(&write, rows)?;
     Ok(write.commit()?)
 }

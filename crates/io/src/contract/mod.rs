@@ -67,6 +67,7 @@ pub async fn suite_with_links<P: Platform>(platform: &P, root: &Path, make_link:
             a_lock_excludes_until_it_is_closed, a_dropped_handle_gives_its_lock_back,
             operations_in_flight_end_before_the_lock_is_free;
         names: open_says_what_is_missing_or_there, directories_are_made_once,
+            only_empty_directories_are_removed,
             list_tells_names_and_kinds, rename_replaces_a_file, rename_moves_a_directory,
             a_removed_file_stays_readable, sync_dir_wants_a_directory;
         platform: buffers_are_aligned_and_apart, freeze_keeps_exactly_that_many,

@@ -32,6 +32,21 @@ pub(super) async fn directories_are_made_once<P: Platform>(case: Case<P>) {
     assert!(case.disk().create_dir(&file).await.is_err(), "a file is in the way");
 }
 
+pub(super) async fn only_empty_directories_are_removed<P: Platform>(case: Case<P>) {
+    let dir = case.path("d");
+    assert_error(case.disk().remove_dir(&dir).await, &dir, NotFound);
+    case.disk().create_dir(&dir).await.expect("create");
+    case.file("d/a", 1, 1).await.close().await.expect("close");
+    let file = case.path("d/a");
+    assert!(case.disk().remove_dir(&dir).await.is_err(), "something is in it");
+    assert!(case.disk().remove_dir(&file).await.is_err(), "it is a file");
+    assert_eq!(case.disk().list(&dir).await.expect("list"), [(OsString::from("a"), false)]);
+    case.disk().remove(&file).await.expect("remove");
+    case.disk().remove_dir(&dir).await.expect("it is empty");
+    assert_error(case.disk().list(&dir).await, &dir, NotFound);
+    case.disk().create_dir(&dir).await.expect("create it again");
+}
+
 pub(super) async fn list_tells_names_and_kinds<P: Platform>(case: Case<P>) {
     let dir = case.path("d");
     assert_error(case.disk().list(&dir).await, &dir, NotFound);

@@ -178,6 +178,23 @@ impl Disk for SimDisk {
         })
         .await
     }
+
+    async fn remove_dir(&self, dir: &Path) -> Result<(), IoError> {
+        let gone = dir.to_path_buf();
+        self.whole(Request::on_path(IoOp::Remove, dir), move |state, _| {
+            let ino = state.tree.find(&gone)?;
+            match state.tree.node(ino) {
+                Some(Node::Dir { .. }) if state.tree.list(ino)?.is_empty() => {}
+                Some(Node::Dir { .. }) => return os_error(errno::ENOTEMPTY),
+                _ => return os_error(errno::ENOTDIR),
+            }
+            let (dir, name) = state.tree.parent(&gone)?;
+            let now = state.tick();
+            state.tree.unlink(dir, name, now);
+            Ok(())
+        })
+        .await
+    }
 }
 
 /// The effect of opening: a handle, or the error of the lock in an `Ok`.

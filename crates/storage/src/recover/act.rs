@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use corelog_format::Mark;
-use corelog_io::{BLOCK, Disk, File, IoError, Platform, align_down};
+use corelog_io::{BLOCK, Clock, Disk, File, IoError, Platform, align_down};
 
 use super::resync::Later;
 use super::survey::Survey;
@@ -105,8 +105,12 @@ async fn behind<P: Platform>(
 ) -> Result<(), OpenError> {
     let disk = shared.platform().disk();
     let at = walked.highest.next_offset;
-    // What stays behind the damage is older than what will be appended.
-    let last_timestamp = walked.end.last_timestamp.max(walked.highest.last_timestamp);
+    // What stays behind the damage is older than what will be appended. What cannot be read may be as
+    // young as the clock, and a lookup by time that passed it over would miss it without a word.
+    let clock = shared.platform().clock();
+    let youngest = clock.now_us().min(clock.ceiling_us());
+    let walked_to = walked.end.last_timestamp.max(walked.highest.last_timestamp);
+    let last_timestamp = walked_to.max(youngest);
     end.mark = Mark { segment: at, position: 0, next_offset: at, last_timestamp };
     (end.index, end.file) = (SparseIndex::default(), None);
     let later = walked.behind.iter();

@@ -1,0 +1,46 @@
+//! Looks inside segment files of Corelog and of the reference server: the program `corelog-dump`, and
+//! its verdicts for whoever compares them with an engine's.
+//!
+//! Read in this order: `args` (what was typed), `job` (what it means), then one file for each
+//! command: `ls`, `show`, `verify` (with `report` and `chain`), `decode`. Below them: `discover`
+//! (paths to segments), `walk` and `resync` (batches, and past damage to more batches),
+//! `index_check`, `durable` (the manifest's mark), `render` and `json` (values), `source`, `map`
+//! and `live` (bytes). All knowledge of bytes is corelog-format's. Nothing here writes to a file.
+
+mod args;
+mod chain;
+mod decode;
+mod discover;
+mod durable;
+mod failure;
+mod headers;
+mod index_check;
+mod job;
+mod json;
+mod live;
+mod ls;
+mod map;
+mod render;
+mod report;
+mod resync;
+mod session;
+mod show;
+mod source;
+mod time;
+mod verdicts;
+mod verify;
+mod walk;
+
+pub use verdicts::{FileVerdict, Verdicts, verdicts};
+pub use walk::Verdict;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// The program: what was asked for on the command line.
+pub fn main() -> ExitCode {
+    // Usage errors end here, with exit code 2; --help and --version with 0.
+    let job = job::Job::resolve(args::Args::parse());
+    session::Session::new(job.access).run(|session| job.run(session))
+}
