@@ -38,7 +38,7 @@ pub(super) async fn act<P: Platform>(
     mut walked: Walked<FileOf<P>>,
     mut report: OpenReport,
 ) -> Result<(Opened<P>, OpenReport), OpenError> {
-    rewrite::above_mark(shared, place, &survey, &walked, &mut report).await?;
+    rewrite::in_doubt(shared, place, &survey, &walked, &mut report).await?;
     let mut end = End {
         mark: walked.end,
         index: walked.index.clone(),
@@ -78,8 +78,12 @@ async fn here<P: Platform>(
     for later in &walked.behind {
         quarantine::move_away(disk, place, later, report).await?;
     }
-    let is_above = survey.mark().is_some_and(|mark| end.mark.segment > mark.segment);
-    if is_above && end.mark.position == 0 {
+    // Without the manifest the name alone says where the log goes on, if no file stands before it.
+    let may_go = match survey.mark() {
+        Some(mark) => end.mark.segment > mark.segment,
+        None => survey.manifest_damaged && end.segments.len() > 1,
+    };
+    if may_go && end.mark.position == 0 {
         // The sync of its name may have failed: only a new name is covered by a new sync.
         drop(walked.file.take());
         if let Some(file) = end.file.take().and_then(Rc::into_inner) {

@@ -347,7 +347,12 @@ impl Situation {
             let now = sim.disk().contents(log_file(*log)).unwrap();
             assert!(now.starts_with(bytes), "{what}: segment {log} is left as it is");
             let is_last = self.logs.last() == Some(log);
-            assert!(is_last || now.len() == bytes.len(), "{what}: segment {log} is longer");
+            // What is written again gets its length again: cut off there, it has a few zeros more.
+            let is_rewritten = !fresh && self.damage.contains(&"Manifest");
+            let longer = &now[bytes.len()..];
+            let zeros = longer.len() <= 4 * 4096 && longer.iter().all(|byte| *byte == 0);
+            let is_same = longer.is_empty() || is_rewritten && zeros;
+            assert!(is_last || is_same, "{what}: segment {log} is longer");
         }
         assert_eq!(sim.disk().open_files(), 0, "{what}");
     }
