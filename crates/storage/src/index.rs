@@ -4,10 +4,12 @@
 //! only after the batch it points to was verified; whatever is wrong with the file, the log is
 //! read instead and the index rebuilt.
 
-use std::path::Path;
+mod load;
 
 use corelog_format::{INDEX_ENTRY_LEN, IndexEntry};
-use corelog_io::{BLOCK, Buf, Disk, File, IoError, Open, align_down, align_up};
+use corelog_io::{Buf, File, IoError, align_down, align_up};
+
+pub(crate) use load::load;
 
 /// No file is as long: a read from there is an error of the caller, which a lying entry must not
 /// make of a poll.
@@ -166,19 +168,6 @@ impl<S: corelog_io::SharedBytes> IndexWrite<S> {
         file.set_len((self.entries * INDEX_ENTRY_LEN) as u64).await?;
         Ok(self.entries)
     }
-}
-
-/// Reads a whole index file. Where there is none, or nothing of use in it, the index is empty, which
-/// is always correct. `None` where the disk could not say: correct as an empty one is, but not to be
-/// kept.
-pub(crate) async fn load<D: Disk>(disk: &D, path: &Path, len_max: u64) -> Option<SparseIndex> {
-    let file = match disk.open(path, Open::default()).await {
-        Err(error) if error.is_not_found() => return Some(SparseIndex::default()),
-        opened => opened.ok()?,
-    };
-    let len = align_up(file.len().await.ok()?.min(len_max)).max(BLOCK as u64) as usize;
-    let bytes = file.read_at(0, len).await.ok()?;
-    Some(SparseIndex::parse(bytes.as_ref()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ mod cursor;
 mod damage;
 mod disk;
 mod hints;
-mod index_load;
 mod memory;
 mod plan;
 mod select;

@@ -18,8 +18,6 @@ use crate::{LogConfig, OpenError, Place};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
-/// No index of a segment is longer than this.
-const INDEX_BYTES_MAX: u64 = 96 << 20;
 
 /// Where the log ends and what is to be done about it.
 pub(super) struct Walked<F> {
@@ -256,7 +254,7 @@ async fn one<D: Disk>(
     let mark = survey.mark().filter(|mark| mark.segment == segment);
     let durable_to = mark.map_or(0, |mark| mark.position);
     let path = index_path(&place.dir, segment);
-    let mut index = index::load(disk, &path, INDEX_BYTES_MAX).await.unwrap_or_default();
+    let mut index = index::load(disk, &path, config.index_step).await.unwrap_or_default();
     // What is in doubt is walked as a whole. Otherwise the last entry's neighbourhood is the anchor.
     let in_doubt = survey.in_doubt(segment).filter(|_| !canary::is(Canary::TrustedIndex));
     let trusted = in_doubt.map_or(len, |(from, _)| from);
