@@ -90,11 +90,12 @@ impl SparseIndex {
         behind.checked_sub(1).map(|i| self.entries[i])
     }
 
-    /// The last entry whose batch is older than `timestamp`: the first batch at or after it cannot
-    /// stand before that entry where time ascends.
-    pub(crate) fn before_time(&self, timestamp: u64) -> Option<IndexEntry> {
-        let behind = self.entries.partition_point(|entry| entry.base_timestamp < timestamp);
-        behind.checked_sub(1).map(|i| self.entries[i])
+    /// The last entry from offset `from` on whose batch is older than `timestamp`: the first batch
+    /// at or after it cannot stand before that entry where time ascends from `from` on.
+    pub(crate) fn before_time(&self, from: u64, timestamp: u64) -> Option<IndexEntry> {
+        let entries = &self.entries[self.entries.partition_point(|e| e.base_offset < from)..];
+        let behind = entries.partition_point(|entry| entry.base_timestamp < timestamp);
+        behind.checked_sub(1).map(|i| entries[i])
     }
 
     /// The last entry at or below file position `position`.
@@ -214,8 +215,10 @@ mod tests {
         assert_eq!(index.at_offset(9), Some(entry(0)));
         assert_eq!(index.at_offset(10), Some(entry(1)));
         assert_eq!(index.at_offset(u64::MAX), Some(entry(2)));
-        assert_eq!(index.before_time(1000), None);
-        assert_eq!(index.before_time(1001), Some(entry(0)));
+        assert_eq!(index.before_time(0, 1000), None);
+        assert_eq!(index.before_time(0, 1001), Some(entry(0)));
+        assert_eq!(index.before_time(1, 1001), None);
+        assert_eq!(index.before_time(1, 1002), Some(entry(1)));
         assert_eq!(index.at_position(65535), Some(entry(0)));
         let later = SparseIndex::parse(&bytes(&[entry(3)]));
         assert_eq!(later.at_offset(29), None);

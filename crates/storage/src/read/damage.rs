@@ -67,7 +67,10 @@ fn corrupt<P: Platform, A: Answer>(
 /// The first batch of the segment behind damage at `position`. Between the damage and the next place
 /// that the index names, a batch counts only if whole batches lead from it to just that place: one
 /// that stands in a message's payload does not pass for a batch of the log.
-async fn behind<P: Platform, A: Answer>(cursor: &Cursor<P, A>, position: u64) -> Option<Start> {
+pub(super) async fn behind<P: Platform, A: Answer>(
+    cursor: &Cursor<P, A>,
+    position: u64,
+) -> Option<Start> {
     let (inner, segment) = (&cursor.source().inner, cursor.source().segment);
     let named = named(cursor.source(), cursor.offset(), position).await;
     let source = Source::open(inner, segment).await.ok()?;

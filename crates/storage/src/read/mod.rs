@@ -3,6 +3,7 @@
 mod cursor;
 mod damage;
 mod disk;
+mod foreign;
 mod hints;
 mod memory;
 mod plan;
@@ -22,6 +23,7 @@ use bytes::Bytes;
 use corelog_format::BATCH_HEADER_LEN;
 use corelog_io::{Clock, Platform, SharedBytes};
 
+pub(crate) use foreign::Foreign;
 pub(crate) use hints::Hints;
 #[cfg(test)]
 pub(crate) use plan::Cut;
@@ -234,6 +236,10 @@ async fn first_at<P: Platform, A: Answer>(
     start: u64,
     end: u64,
 ) -> Result<u64, PollError> {
+    if let Some(offset) = time::first_foreign(inner, time, start).await? {
+        return Ok(offset);
+    }
+    let start = start.max(inner.foreign.end());
     loop {
         if time > inner.appender.borrow().appended().last_timestamp {
             return Ok(end);
@@ -242,7 +248,7 @@ async fn first_at<P: Platform, A: Answer>(
             return Ok(offset);
         }
         let written = inner.appender.borrow().written().next_offset;
-        if let Some(offset) = time::first_at(inner, time, start).await? {
+        if let Some(offset) = time::first_of_ours(inner, time, start).await? {
             return Ok(offset);
         }
         // It stands behind what was written then: in memory, unless it was written meanwhile.

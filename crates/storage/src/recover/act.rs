@@ -170,7 +170,9 @@ async fn finish<P: Platform>(
             marker
         }
         None => {
-            let mut marker = Marker::new(&place.dir, place.incarnation, start, mark);
+            // Of what is there nothing says that it is ours.
+            let (incarnation, adopted_end) = (place.incarnation, mark.next_offset);
+            let mut marker = Marker::new(&place.dir, incarnation, start, adopted_end, mark);
             if fault.is_none() {
                 disk.sync_dir(&place.dir).await?;
                 marker.store(shared, mark).await?;
@@ -184,8 +186,9 @@ async fn finish<P: Platform>(
         }
     };
     let segments = Segments::new(segments.into_iter().map(Segment::new).collect());
-    let marks = Marks::new(marker);
-    Ok(Opened { segments, index, file, start, end: mark, last_block, marks, fault })
+    let (adopted_end, marks) = (marker.adopted_end(), Marks::new(marker));
+    let end = mark;
+    Ok(Opened { segments, index, file, start, end, last_block, marks, adopted_end, fault })
 }
 
 /// The bytes of the block that holds `end`, up to `end`.

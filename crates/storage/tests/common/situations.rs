@@ -170,7 +170,8 @@ fn above_the_mark(row: &'static str) -> Option<Situation> {
             let scene = Scene::new(&SIZES[..1], Closed);
             let last_timestamp = scene.model.batches[0].1.base_timestamp;
             let mark = Mark { segment: 1, position: 0, next_offset: 1, last_timestamp };
-            let next = Manifest { sequence: 99, incarnation: 3, first_offset: 0, mark };
+            let next =
+                Manifest { sequence: 99, incarnation: 3, first_offset: 0, adopted_end: 0, mark };
             scene.sim.disk().overwrite(manifest(), 0, &next.encode()).unwrap();
             let (stray, _) = scene.plant_stray();
             Situation { aside: vec![stray.slice(256..)], ..scene.is(row, 1, 1, &[0, 1]) }
