@@ -173,7 +173,7 @@ fn the_error_of_a_shared_read_is_that_of_who_asked_for_it() {
             for got in [first.unwrap(), second.unwrap()] {
                 match got {
                     Ok(got) => assert!(!fails && got.messages == 1),
-                    Err(PollError::Io(error)) => {
+                    Err(PollError::Unreadable { error, .. }) => {
                         assert!(fails, "the read of the batch alone works: {error}");
                         assert_eq!(error.source.raw_os_error(), Some(errno::EIO), "{error}");
                     }

@@ -194,12 +194,14 @@ async fn walk<P: Platform, A: Answer>(
                     }
                 }
                 Ok(_) => break,
-                Err(ReadFault::Io(error)) => return Err(PollError::Io(error)),
-                Err(ReadFault::Damage(damage)) => {
-                    times.place(damage.at, next);
-                    let stopped = Start { position: damage.at, offset: next, hint: false };
-                    let cursor = Cursor::new(source, stopped);
-                    from = damage::behind(&cursor, damage.at).await;
+                Err(ReadFault::Io(error)) if !error.is_unreadable() => {
+                    return Err(PollError::Io(error));
+                }
+                Err(_) => {
+                    let at = walker.position();
+                    times.place(at, next);
+                    let stopped = Start { position: at, offset: next, hint: false };
+                    from = damage::behind(&Cursor::new(source, stopped)).await;
                     (behind_damage, times.torn) = (true, from.is_none());
                     break;
                 }

@@ -14,7 +14,6 @@ use super::damage::{ONE_BATCH, failed, hole};
 use super::foreign::{self, Times};
 use super::plan::Want;
 use super::source::{Source, Start};
-use super::walker::ReadFault;
 use crate::partition::Inner;
 use crate::{Answer, PollError};
 
@@ -116,10 +115,11 @@ async fn first_time<P: Platform, A: Answer>(
     for (at, segment) in segments.iter().enumerate() {
         let source = Source::open(inner, *segment).await?;
         let origin = source.origin();
-        match Cursor::new(source, origin).next(&ONE_BATCH).await {
+        let mut cursor = Cursor::new(source, origin);
+        match cursor.next(&ONE_BATCH).await {
             Ok(found) => return Ok(found.map(|batch| (at, batch.header.base_timestamp))),
-            Err(ReadFault::Io(error)) => return Err(PollError::Io(error)),
-            Err(ReadFault::Damage(_)) => {}
+            Err(fault) if fault.is_of_place() => {}
+            Err(fault) => return Err(failed(&cursor, fault).await),
         }
     }
     Ok(None)
@@ -140,7 +140,7 @@ async fn first_from<P: Platform, A: Answer>(
         let found = match cursor.next(&want).await {
             Ok(found) => found,
             // The entry lies, or what it points to is damaged: either way from one before it.
-            Err(ReadFault::Damage(_)) if start.hint && is_first => {
+            Err(fault) if fault.is_of_place() && start.hint && is_first => {
                 lies += 1;
                 start = cursor.source().before(start, lies);
                 cursor = cursor.restart(start);

@@ -371,12 +371,14 @@ impl Situation {
                     assert!(got.next > next, "{what}");
                     next = got.next;
                 }
-                Err(PollError::Corrupt { resume_offset, .. }) => {
+                Err(
+                    PollError::Corrupt { resume_offset, .. }
+                    | PollError::Unreadable { resume_offset, .. },
+                ) => {
                     let resume = resume_offset.unwrap_or(u64::MAX);
                     assert!(resume > next, "{what}: stepping over goes forward");
                     next = resume;
                 }
-                Err(PollError::Io(_)) if !self.faults.is_empty() => next += 1,
                 Err(error) => panic!("{what}: {error}"),
             }
         }
