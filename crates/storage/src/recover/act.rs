@@ -28,6 +28,8 @@ struct End<F> {
     file: Option<Rc<F>>,
     /// Segments that stay, ascending, with or without the one of `mark`.
     segments: Vec<u64>,
+    /// The mark may move here before the segment is there: nothing stands in its place.
+    is_free: bool,
 }
 
 pub(super) async fn act<P: Platform>(
@@ -44,6 +46,7 @@ pub(super) async fn act<P: Platform>(
         index: walked.index.clone(),
         file: walked.file.clone(),
         segments: walked.kept.clone(),
+        is_free: false,
     };
     let done = match walked.row.verdict {
         Verdict::NewSegment => {
@@ -128,6 +131,7 @@ async fn behind<P: Platform>(
         let later = Later { segment: at, searched: walked.rest };
         quarantine::move_away(disk, place, &later, report).await?;
     }
+    end.is_free = true;
     end.file = Some(Rc::new(create::segment(disk, place, at, config).await?));
     Ok(())
 }
@@ -143,7 +147,7 @@ async fn finish<P: Platform>(
     report: &mut OpenReport,
 ) -> Result<Opened<P>, OpenError> {
     let disk = shared.platform().disk();
-    let End { mark, index, file, mut segments } = end;
+    let End { mark, index, file, mut segments, is_free } = end;
     if segments.last() != Some(&mark.segment) {
         // Where its file could not be created: nothing in it is read or written.
         segments.push(mark.segment);
@@ -162,7 +166,9 @@ async fn finish<P: Platform>(
     let start = survey.start().unwrap_or(segments[0]);
     let marker = match survey.marker {
         Some(mut marker) => {
-            if fault.is_none() && marker.mark() != mark {
+            // Without its file as well (which needs space, and the mark none): polls name this end,
+            // and whoever has gone there must not find new messages below.
+            if (fault.is_none() || is_free) && marker.mark() != mark {
                 disk.sync_dir(&place.dir).await?;
                 // The mark lags until the next sync tries again: that is always allowed.
                 let _ = marker.store(shared, mark).await;
