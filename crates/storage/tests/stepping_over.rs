@@ -72,10 +72,9 @@ fn unreadable_sectors_hide_no_other_batch() {
         // One block, or a few side by side, anywhere; and another one far behind.
         let blocks = len.div_ceil(4096);
         let first = rng.below(blocks);
-        let mut bad = vec![first..(first + rng.between(1, 3)).min(blocks)];
-        if first + 40 < blocks {
-            bad.push(first + 40..first + 41);
-        }
+        let near = first..(first + rng.between(1, 3)).min(blocks);
+        let far = (first + 40 < blocks).then_some(first + 40..first + 41);
+        let bad: Vec<_> = std::iter::once(near).chain(far).collect();
         sim.run(async {
             let log = open(sim.platform(), config).await;
             for bad in &bad {
