@@ -77,6 +77,8 @@ pub(super) struct Times {
     step: u64,
     /// Nothing behind the last of them can be read.
     torn: bool,
+    /// The device did not give back some bytes: another walk may read them.
+    unread: bool,
 }
 
 /// Where a batch begins, and the highest time of all before it: `None` where it is the first.
@@ -89,7 +91,7 @@ struct Rise {
 
 impl Times {
     fn new(step: u64) -> Self {
-        Times { highest: None, rises: Vec::new(), step, torn: false }
+        Times { highest: None, rises: Vec::new(), step, torn: false, unread: false }
     }
 
     /// A batch begins here, or what is left of one.
@@ -149,7 +151,7 @@ pub(super) async fn times<P: Platform, A: Answer>(
         }
         let _walking = Walking(foreign);
         let times = Rc::new(walk(inner, segment).await?);
-        if segment >= inner.segments.borrow().first() {
+        if !times.unread && segment >= inner.segments.borrow().first() {
             foreign.known.borrow_mut().insert(segment, Rc::clone(&times));
         }
         return Ok(times);
@@ -197,7 +199,8 @@ async fn walk<P: Platform, A: Answer>(
                 Err(ReadFault::Io(error)) if !error.is_unreadable() => {
                     return Err(PollError::Io(error));
                 }
-                Err(_) => {
+                Err(fault) => {
+                    times.unread |= matches!(fault, ReadFault::Io(_));
                     let at = walker.position();
                     times.place(at, next);
                     let stopped = Start { position: at, offset: next, hint: false };

@@ -236,10 +236,29 @@ async fn first_at<P: Platform, A: Answer>(
     start: u64,
     end: u64,
 ) -> Result<u64, PollError> {
-    if let Some(offset) = time::first_foreign(inner, time, start).await? {
-        return Ok(offset);
+    let torn = match time::first_foreign(inner, time, start).await? {
+        time::Foreign::Found(offset) => return Ok(offset),
+        time::Foreign::None(torn) => torn,
+    };
+    let ours = start.max(inner.foreign.end());
+    let found = first_of_ours(inner, time, ours, end).await?;
+    // What cannot be read just before it, or before nothing, may hide the one that is asked for.
+    match torn {
+        Some((segment, times)) if found <= ours || found >= end => {
+            let hidden = time::first_in(inner, segment, &times, time).await?;
+            Ok(hidden.unwrap_or(found).max(start))
+        }
+        _ => Ok(found),
     }
-    let start = start.max(inner.foreign.end());
+}
+
+/// Offset of the first of our batches at or after `time`; `end` where there is none.
+async fn first_of_ours<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    time: u64,
+    start: u64,
+    end: u64,
+) -> Result<u64, PollError> {
     loop {
         if time > inner.appender.borrow().appended().last_timestamp {
             return Ok(end);

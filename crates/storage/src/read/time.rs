@@ -17,15 +17,23 @@ use super::source::{Source, Start};
 use crate::partition::Inner;
 use crate::{Answer, PollError};
 
-/// Offset of the first batch at or after `time` among those that another server has stamped.
+/// What is known of the foreign batches.
+pub(super) enum Foreign {
+    /// The first one at or after the time has this offset.
+    Found(u64),
+    /// None is, as far as they can be read: to the end, but for the last of this segment.
+    None(Option<(u64, Rc<Times>)>),
+}
+
+/// The first batch at or after `time` among those that another server has stamped.
 pub(super) async fn first_foreign<P: Platform, A: Answer>(
     inner: &Rc<Inner<P, A>>,
     time: u64,
     start: u64,
-) -> Result<Option<u64>, PollError> {
+) -> Result<Foreign, PollError> {
     let end = inner.foreign.end();
     if start >= end {
-        return Ok(None);
+        return Ok(Foreign::None(None));
     }
     let segments: Vec<u64> =
         inner.segments.borrow().all().take_while(|segment| *segment < end).collect();
@@ -33,19 +41,21 @@ pub(super) async fn first_foreign<P: Platform, A: Answer>(
     for segment in segments {
         let times = foreign::times(inner, segment).await?;
         if times.reach(time) {
-            let found = first_in(inner, segment, &times, time).await?;
+            let mut found = first_in(inner, segment, &times, time).await?;
             if let (Some((before, times)), true) = (&torn, found == Some(segment)) {
-                first_in(inner, *before, times, time).await?;
+                found = first_in(inner, *before, times, time).await?.or(found);
             }
-            return found.map(|offset| retained(inner, offset, start)).transpose();
+            if let Some(offset) = found {
+                return retained(inner, offset, start).map(Foreign::Found);
+            }
         }
         torn = times.is_torn().then_some((segment, times));
     }
-    Ok(None)
+    Ok(Foreign::None(torn))
 }
 
 /// Offset of the first batch of `segment` at or after `time`, of which these are the `times`.
-async fn first_in<P: Platform, A: Answer>(
+pub(super) async fn first_in<P: Platform, A: Answer>(
     inner: &Rc<Inner<P, A>>,
     segment: u64,
     times: &Times,
