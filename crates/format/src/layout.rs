@@ -289,10 +289,18 @@ pub mod manifest {
         "u64",
         "durable mark: `base_timestamp` of the last batch below it, microseconds",
     );
+    /// Another server's batches end below it.
+    pub const ADOPTED_END: Field = Field::new(
+        80,
+        8,
+        "adopted_end",
+        "u64",
+        "batches below this offset may be another server's, and their times may go back",
+    );
     /// Zero bytes up to the end.
-    pub const RESERVED: Field = Field::new(80, 4016, "reserved", "bytes", "zero");
+    pub const RESERVED: Field = Field::new(88, 4008, "reserved", "bytes", "zero");
     /// The whole slot in order.
-    pub const FIELDS: [Field; 12] = [
+    pub const FIELDS: [Field; 13] = [
         super::slot_header::MAGIC,
         super::slot_header::CHECKSUM,
         super::slot_header::VERSION,
@@ -304,6 +312,7 @@ pub mod manifest {
         MARK_POSITION,
         MARK_NEXT_OFFSET,
         MARK_LAST_TIMESTAMP,
+        ADOPTED_END,
         RESERVED,
     ];
     const _: () = super::tiles(&FIELDS, LEN);

@@ -29,6 +29,9 @@ pub struct Manifest {
     pub incarnation: u64,
     /// First retained offset.
     pub first_offset: u64,
+    /// Batches below this offset may be another server's: their times may go back. 0 where all are
+    /// ours.
+    pub adopted_end: u64,
     /// The durable mark.
     pub mark: Mark,
 }
@@ -67,6 +70,7 @@ impl Record for Manifest {
         at::MARK_POSITION.put_u64(slot, self.mark.position);
         at::MARK_NEXT_OFFSET.put_u64(slot, self.mark.next_offset);
         at::MARK_LAST_TIMESTAMP.put_u64(slot, self.mark.last_timestamp);
+        at::ADOPTED_END.put_u64(slot, self.adopted_end);
     }
 
     fn get(slot: &[u8; SLOT_LEN], sequence: u64) -> Self {
@@ -74,6 +78,7 @@ impl Record for Manifest {
             sequence,
             incarnation: at::INCARNATION.u64(slot),
             first_offset: at::FIRST_OFFSET.u64(slot),
+            adopted_end: at::ADOPTED_END.u64(slot),
             mark: Mark {
                 segment: at::MARK_SEGMENT.u64(slot),
                 position: at::MARK_POSITION.u64(slot),

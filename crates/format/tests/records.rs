@@ -12,6 +12,7 @@ fn manifest(sequence: u64) -> Manifest {
         sequence,
         incarnation: 0x0102,
         first_offset: 7,
+        adopted_end: 0,
         mark: Mark {
             segment: 5,
             position: 1 << 33,
@@ -56,6 +57,10 @@ fn version_1_of_the_manifest_is_fixed() {
     assert_eq!(hex(&slot[..80]), expected.concat());
     assert_eq!(slot[80..], ZEROS[80..]);
     assert_eq!(Manifest::pick(&slot, &[]), Ok(Some((manifest(3), Slot::A))));
+    let adopted = Manifest { adopted_end: 0x0304, ..manifest(3) };
+    let slot = adopted.encode();
+    assert_eq!((hex(&slot[80..88]), &slot[88..]), ("0403000000000000".into(), &ZEROS[88..]));
+    assert_eq!(Manifest::pick(&slot, &[]), Ok(Some((adopted, Slot::A))));
 }
 
 /// Version 1, byte for byte: releases to come must read this.

@@ -295,7 +295,9 @@ fn read(result: Result<Got, PollError>) -> Read {
             let reported = Reported { segment, position, resume: resume_offset };
             Read::Corrupt(reported, why.to_string())
         }
-        Err(PollError::Io(error)) => Read::Io((&error).into()),
+        Err(PollError::Io(error) | PollError::Unreadable { error, .. }) => {
+            Read::Io((&error).into())
+        }
         Err(PollError::Closed) => Read::Closed,
         Err(other) => Read::Bug(other.to_string()),
     }

@@ -97,7 +97,18 @@ pub enum PollError {
         /// What is wrong there.
         why: FormatError,
     },
-    /// The disk could not be read.
+    /// The device does not give back some bytes. Another attempt may read them.
+    Unreadable {
+        /// First offset of the segment, which is its file name.
+        segment: u64,
+        /// Byte position of the batch that cannot be read, in the segment file.
+        position: u64,
+        /// The next offset that may be readable, for stepping over; `None` where nothing follows.
+        resume_offset: Option<u64>,
+        /// What the device said.
+        error: IoError,
+    },
+    /// The disk could not be read, which says nothing about the bytes.
     Io(IoError),
     /// What the consumer has stored could not be read when the partition was opened.
     Offsets(Arc<IoError>),
@@ -117,6 +128,16 @@ impl fmt::Display for PollError {
                     ),
                 }
             }
+            PollError::Unreadable { segment, position, resume_offset, error } => {
+                write!(
+                    f,
+                    "{segment:020}.log cannot be read at byte {position}: {error}; poll again"
+                )?;
+                match resume_offset {
+                    Some(offset) => write!(f, ", or from offset {offset} on to step over it"),
+                    None => f.write_str("; nothing readable follows"),
+                }
+            }
             PollError::Io(error) => {
                 write!(f, "the disk could not say what is there; mend it and poll again: {error}")
             }
@@ -134,7 +155,7 @@ impl std::error::Error for PollError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             PollError::Corrupt { why, .. } => Some(why),
-            PollError::Io(error) => Some(error),
+            PollError::Unreadable { error, .. } | PollError::Io(error) => Some(error),
             PollError::Offsets(error) => Some(error.as_ref()),
             PollError::Closed => None,
         }

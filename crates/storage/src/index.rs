@@ -4,10 +4,12 @@
 //! only after the batch it points to was verified; whatever is wrong with the file, the log is
 //! read instead and the index rebuilt.
 
-use std::path::Path;
+mod load;
 
 use corelog_format::{INDEX_ENTRY_LEN, IndexEntry};
-use corelog_io::{BLOCK, Buf, Disk, File, IoError, Open, align_down, align_up};
+use corelog_io::{Buf, File, IoError, align_down, align_up};
+
+pub(crate) use load::load;
 
 /// No file is as long: a read from there is an error of the caller, which a lying entry must not
 /// make of a poll.
@@ -88,11 +90,12 @@ impl SparseIndex {
         behind.checked_sub(1).map(|i| self.entries[i])
     }
 
-    /// The last entry whose batch is older than `timestamp`: the first batch at or after it cannot
-    /// stand before that entry where time ascends.
-    pub(crate) fn before_time(&self, timestamp: u64) -> Option<IndexEntry> {
-        let behind = self.entries.partition_point(|entry| entry.base_timestamp < timestamp);
-        behind.checked_sub(1).map(|i| self.entries[i])
+    /// The last entry from offset `from` on whose batch is older than `timestamp`: the first batch
+    /// at or after it cannot stand before that entry where time ascends from `from` on.
+    pub(crate) fn before_time(&self, from: u64, timestamp: u64) -> Option<IndexEntry> {
+        let entries = &self.entries[self.entries.partition_point(|e| e.base_offset < from)..];
+        let behind = entries.partition_point(|entry| entry.base_timestamp < timestamp);
+        behind.checked_sub(1).map(|i| entries[i])
     }
 
     /// The last entry at or below file position `position`.
@@ -168,19 +171,6 @@ impl<S: corelog_io::SharedBytes> IndexWrite<S> {
     }
 }
 
-/// Reads a whole index file. Where there is none, or nothing of use in it, the index is empty, which
-/// is always correct. `None` where the disk could not say: correct as an empty one is, but not to be
-/// kept.
-pub(crate) async fn load<D: Disk>(disk: &D, path: &Path, len_max: u64) -> Option<SparseIndex> {
-    let file = match disk.open(path, Open::default()).await {
-        Err(error) if error.is_not_found() => return Some(SparseIndex::default()),
-        opened => opened.ok()?,
-    };
-    let len = align_up(file.len().await.ok()?.min(len_max)).max(BLOCK as u64) as usize;
-    let bytes = file.read_at(0, len).await.ok()?;
-    Some(SparseIndex::parse(bytes.as_ref()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,8 +215,10 @@ mod tests {
         assert_eq!(index.at_offset(9), Some(entry(0)));
         assert_eq!(index.at_offset(10), Some(entry(1)));
         assert_eq!(index.at_offset(u64::MAX), Some(entry(2)));
-        assert_eq!(index.before_time(1000), None);
-        assert_eq!(index.before_time(1001), Some(entry(0)));
+        assert_eq!(index.before_time(0, 1000), None);
+        assert_eq!(index.before_time(0, 1001), Some(entry(0)));
+        assert_eq!(index.before_time(1, 1001), None);
+        assert_eq!(index.before_time(1, 1002), Some(entry(1)));
         assert_eq!(index.at_position(65535), Some(entry(0)));
         let later = SparseIndex::parse(&bytes(&[entry(3)]));
         assert_eq!(later.at_offset(29), None);

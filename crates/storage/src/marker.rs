@@ -31,8 +31,14 @@ pub(crate) enum Found {
 
 impl Marker {
     /// A marker for a partition that has none, to be stored at once.
-    pub(crate) fn new(dir: &Path, incarnation: u64, first_offset: u64, mark: Mark) -> Self {
-        let manifest = Manifest { sequence: 0, incarnation, first_offset, mark };
+    pub(crate) fn new(
+        dir: &Path,
+        incarnation: u64,
+        first_offset: u64,
+        adopted_end: u64,
+        mark: Mark,
+    ) -> Self {
+        let manifest = Manifest { sequence: 0, incarnation, first_offset, adopted_end, mark };
         Marker { path: dir.join(MANIFEST_FILE), next: Slot::A, manifest }
     }
 
@@ -68,6 +74,10 @@ impl Marker {
 
     pub(crate) fn first_offset(&self) -> u64 {
         self.manifest.first_offset
+    }
+
+    pub(crate) fn adopted_end(&self) -> u64 {
+        self.manifest.adopted_end
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -115,8 +125,8 @@ impl Marker {
             }
             opened => opened?,
         };
-        let (sequence, incarnation) = (self.manifest.sequence + 1, self.manifest.incarnation);
-        let manifest = Manifest { sequence, incarnation, first_offset, mark };
+        let sequence = self.manifest.sequence + 1;
+        let manifest = Manifest { sequence, first_offset, mark, ..self.manifest };
         let mut buf = shared.alloc_soon(SLOT_LEN, &self.path).await?;
         buf.as_mut().copy_from_slice(&manifest.encode());
         let at = match self.next {

@@ -16,7 +16,7 @@ use crate::consumers::Consumers;
 use crate::index::SparseIndex;
 use crate::marks::Marks;
 use crate::memory::Memory;
-use crate::read::Hints;
+use crate::read::{Foreign, Hints};
 use crate::reindex::Reindexed;
 use crate::segments::{Segments, log_path};
 use crate::shared::Life;
@@ -67,6 +67,7 @@ pub(crate) struct Inner<P: Platform, A: Answer> {
     pub(crate) segments: RefCell<Segments>,
     pub(crate) marks: Marks,
     pub(crate) hints: RefCell<Hints>,
+    pub(crate) foreign: Foreign,
     pub(crate) reindexed: Reindexed,
     pub(crate) consumers: Consumers,
     /// No poll waits any more: the partition is about to close.
@@ -111,6 +112,8 @@ pub(crate) struct Opened<P: Platform> {
     /// Bytes of the active file from the block boundary up to its end.
     pub(crate) last_block: Vec<u8>,
     pub(crate) marks: Marks,
+    /// Batches below this offset may be another server's, and their times may go back.
+    pub(crate) adopted_end: u64,
     /// Why the partition takes no appends.
     pub(crate) fault: Option<IoError>,
 }
@@ -157,6 +160,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             segments: RefCell::new(opened.segments),
             marks: opened.marks,
             hints: RefCell::default(),
+            foreign: Foreign::new(opened.adopted_end),
             reindexed: Reindexed::default(),
             consumers,
             waits_end: Cell::new(false),

@@ -12,8 +12,6 @@ use crate::partition::{Inner, Partition};
 use crate::read::{ReadFault, Walker};
 use crate::segments::index_path;
 
-/// No index of a segment is longer than this.
-const INDEX_BYTES_MAX: u64 = 96 << 20;
 /// Bytes read at once on the way from the last index entry to the segment's end.
 const READ_BYTES: usize = 64 << 10;
 
@@ -86,7 +84,9 @@ async fn look<P: Platform, A: Answer>(
     let disk = inner.shared.platform().disk();
     let file = Rc::new(disk.open(&inner.log_path(first), Open::default()).await?);
     let len = file.len().await?;
-    let index = index::load(disk, &index_path(&inner.place.dir, first), INDEX_BYTES_MAX).await;
+    let path = index_path(&inner.place.dir, first);
+    let opened = disk.open(&path, Open::default()).await;
+    let index = index::load(opened, inner.config.index_step).await;
     let origin = IndexEntry { base_offset: first, base_timestamp: 0, position: 0 };
     let last = index.and_then(|index| index.entries().last().copied());
     // The index may lie: then the whole segment is walked.

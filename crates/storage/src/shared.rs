@@ -56,6 +56,8 @@ struct Inner<P: Platform> {
     /// Held by whoever makes an index again: one at a time.
     reindex: RefCell<Weak<()>>,
     room: Room,
+    /// A block kept for whoever cannot do without one: readers may hold all the others.
+    spare: RefCell<Option<<P::Disk as Disk>::Buf>>,
     /// The highest time that was stamped in a partition that had a fault.
     stamped_us: Cell<u64>,
 }
@@ -80,6 +82,7 @@ impl<P: Platform> Shared<P> {
             lives: Cell::new(0),
             reindex: RefCell::default(),
             room: Room::default(),
+            spare: RefCell::default(),
             stamped_us: Cell::new(0),
             platform,
             limits,
@@ -135,7 +138,8 @@ impl<P: Platform> Shared<P> {
         self.trim_cache();
     }
 
-    /// A buffer of `len` bytes to write to `path`, waited for where writes in flight have them all.
+    /// A buffer of `len` bytes to write to `path`, waited for where writes in flight have them all;
+    /// one block of them is kept for this.
     pub(crate) async fn alloc_soon(
         &self,
         len: usize,
@@ -143,11 +147,24 @@ impl<P: Platform> Shared<P> {
     ) -> Result<<P::Disk as Disk>::Buf, IoError> {
         for _ in 0..ALLOC_TRIES {
             if let Some(buf) = self.alloc(len) {
+                self.keep_spare();
                 return Ok(buf);
+            }
+            let spare = self.inner.spare.borrow_mut().take_if(|_| len <= BLOCK);
+            if let Some(spare) = spare {
+                return Ok(spare);
             }
             self.inner.platform.clock().sleep(ALLOC_PAUSE).await;
         }
         Err(IoError::new(IoOp::Write, path, std::io::ErrorKind::WouldBlock.into()))
+    }
+
+    /// Keeps a block apart while there is one.
+    fn keep_spare(&self) {
+        let mut spare = self.inner.spare.borrow_mut();
+        if spare.is_none() {
+            *spare = self.inner.platform.disk().alloc(BLOCK);
+        }
     }
 
     /// A buffer of at most `len` bytes: as much of it as there is now, waited for only where there is
@@ -240,6 +257,7 @@ impl<P: Platform> Shared<P> {
         let number = self.inner.lives.get() + 1;
         self.inner.lives.set(number);
         self.inner.alive.borrow_mut().insert(number, 0);
+        self.keep_spare();
         Life { shared: self.clone(), number, read_bytes: Rc::default() }
     }
 

@@ -86,6 +86,7 @@ async fn trim_with<P: Platform, A: Answer>(
     inner.appender.borrow_mut().trimmed(first);
     let dropped = inner.segments.borrow_mut().trim(first);
     inner.hints.borrow_mut().trim(first);
+    inner.foreign.trim(first);
     inner.life.trim(first);
     let removed = remove(inner, &dropped).await;
     if let Err(error) = inner.shared.platform().disk().sync_dir(&inner.place.dir).await {

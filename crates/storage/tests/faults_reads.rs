@@ -63,7 +63,7 @@ fn each_operation_of_each_poll_may_fail_and_the_poll_says_so() {
                             let (bytes, appended) = &model.batches[expected];
                             assert_same(&got.batches()[0], bytes, *appended);
                         }
-                        Err(PollError::Io(error)) => {
+                        Err(PollError::Io(error) | PollError::Unreadable { error, .. }) => {
                             assert!(met && error.op == op, "{place:?}: {error}");
                             assert!(error.source.raw_os_error() == Some(code));
                             failed += 1;
@@ -129,7 +129,7 @@ fn damage_is_not_an_io_error_and_an_io_error_is_not_damage() {
             let fault =
                 sim.disk().inject(Fault::fail(errno::EIO).of(IoOp::Read).on(".log").for_ever());
             let error = poll(&log, From::Offset(base_offset), 1, 1).await.unwrap_err();
-            assert!(matches!(error, PollError::Io(_)), "{error}");
+            assert!(matches!(error, PollError::Unreadable { .. }), "{error}");
             sim.disk().lift(fault);
         }
     });

@@ -3,11 +3,14 @@
 
 mod common;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use common::*;
 use corelog_format::{BatchBuilder, Message};
 use corelog_io::sim::{Rng, Sim};
-use corelog_storage::{Ack, From, LogConfig, SharedLimits};
+use corelog_io::{Clock, IoOp, Platform, Spawn};
+use corelog_storage::{Ack, From, LogConfig, PollError, SharedLimits};
 
 /// Batches with these times, as another server stored them, `each` to a segment.
 fn planted(sim: &Sim, times: &[u64], payload: usize, each: usize) -> Vec<u64> {
@@ -72,52 +75,143 @@ fn where_time_does_not_go_back_the_answer_is_that_of_a_walk() {
     }
 }
 
-/// Time that went back in another server's files: nothing is refused, every answer keeps its promise
-/// as far as there is one, and no time of ours goes back behind them.
+/// Where a walk over all batches finds the first one at or after `time`: pairs of offset and time.
+fn walked(batches: &[(u64, u64)], time: u64) -> Option<u64> {
+    batches.iter().find(|(_, have)| *have >= time).map(|(offset, _)| *offset)
+}
+
+/// Time that went back in another server's files: nothing is refused, every answer is that of a walk,
+/// also behind batches of ours that follow, in this life and in later ones.
 #[test]
-fn where_time_went_back_every_answer_is_late_enough_and_every_batch_is_read() {
+fn where_time_went_back_every_answer_is_that_of_a_walk_and_every_batch_is_read() {
     let wild = [100, 50, 200, 10, u64::MAX - 10, 0, 300, 299, 5];
     let mut rng = Rng::new(3);
     let random: Vec<u64> = (0..60).map(|_| rng.below(1_000)).collect();
-    for times in [&wild[..], &random] {
+    // Some beyond our clock, some before it, and a clock that was set back now and then.
+    let beyond: Vec<u64> = (0..60).map(|i| [1 << 40, 1 << 60, 1][i % 3] + i as u64).collect();
+    let set_back: Vec<u64> = (0..90).map(|i| 1_000 * (i / 30) + 45 * (i % 30)).collect();
+    for times in [&wild[..], &random, &beyond, &set_back] {
         for (payload, each) in [(10, 100), (2_000, 100), (10, 4), (2_000, 3), (10, 1)] {
             let sim = Sim::new(2);
             let offsets = planted(&sim, times, payload, each);
+            let mut all: Vec<(u64, u64)> = offsets.iter().copied().zip(times.to_vec()).collect();
             sim.run(async {
-                for round in 0..2 {
+                for round in 0..3 {
                     let log = open_cold(&sim).await;
-                    for time in around(times) {
-                        let what = format!("{time} of {times:?}, {each} a segment, {round}");
-                        let Some(offset) = found(&log, time).await else {
-                            let last = times[times.len() - 1];
-                            assert!(last < time, "{what}: the last batch is late enough");
-                            continue;
-                        };
-                        let i = offsets.iter().position(|have| *have == offset).unwrap();
-                        assert!(times[i] >= time, "{what}: {offset}");
+                    for moment in 0..2 {
+                        let have: Vec<u64> = all.iter().map(|(_, time)| *time).collect();
+                        for time in around(&have) {
+                            let what = format!("{time} of {have:?}, {each} a segment, {round}");
+                            let found = found(&log, time).await;
+                            assert_eq!(found, walked(&all, time), "{what}, {moment}");
+                        }
+                        // Ours, which ascend.
+                        for i in 0..5 * (1 - moment) {
+                            let bytes = batch(i, &[rng.below(5_000) as usize]);
+                            let appended = append_wait(&log, &bytes, Ack::Durable).await;
+                            all.push((appended.base_offset, appended.base_timestamp));
+                        }
                     }
                     let mut next = 0;
-                    while next < 3 * times.len() as u64 {
+                    while next < log.watermarks().appended() {
                         let got = poll(&log, From::Offset(next), u32::MAX, 1 << 20).await.unwrap();
                         assert!(got.next > next);
                         next = got.next;
                     }
-                    for sealed in log.sealed_segments().await {
-                        let inside = (sealed.first_offset / 3) as usize..;
-                        let inside = &times[inside.start..(sealed.end_offset / 3) as usize];
-                        let youngest = *inside.iter().max().unwrap();
-                        assert!(sealed.last_timestamp >= *inside.last().unwrap());
-                        assert!(sealed.last_timestamp <= youngest.max(times[times.len() - 1]));
-                    }
                     log.close().await.unwrap();
                 }
                 let log = open_cold(&sim).await;
-                let appended = append_wait(&log, &batch(99, &[10]), Ack::Durable).await;
-                let last = times[times.len() - 1];
-                assert!(appended.base_timestamp > last);
-                assert!(found(&log, appended.base_timestamp).await.is_some());
+                for sealed in log.sealed_segments().await {
+                    let inside = (sealed.first_offset / 3) as usize..;
+                    let inside = &times[inside.start..(sealed.end_offset / 3) as usize];
+                    let youngest = *inside.iter().max().unwrap();
+                    assert!(sealed.last_timestamp >= *inside.last().unwrap());
+                    assert!(sealed.last_timestamp <= youngest.max(times[times.len() - 1]));
+                }
             });
         }
+    }
+}
+
+/// The first lookup walks what it must; the next ones read a step of the log each.
+#[test]
+fn a_lookup_among_times_that_went_back_reads_little() {
+    let mut rng = Rng::new(5);
+    let times: Vec<u64> = (0..900).map(|i| i * 10 + rng.below(500)).collect();
+    let sim = Sim::new(4);
+    let offsets = planted(&sim, &times, 3_000, 300);
+    let all: Vec<(u64, u64)> = offsets.into_iter().zip(times.to_vec()).collect();
+    sim.run(async {
+        let log = open_cold(&sim).await;
+        let read = || sim.disk().bytes(IoOp::Read);
+        let (before, len) = (read(), 900 * 9_400);
+        assert_eq!(found(&log, 9_300).await, walked(&all, 9_300));
+        let first = read() - before;
+        assert!((len..len + len / 8).contains(&first), "all was walked once: {first}");
+        // The indexes, which were not there, are made again where offsets are looked up.
+        for offset in [100, 1_000, 2_000, 2_600] {
+            poll(&log, From::Offset(offset), 1, 1).await.unwrap();
+            sim.clock().sleep(Duration::from_secs(1)).await;
+        }
+        for _ in 0..40 {
+            let (time, before) = (rng.below(9_500), read());
+            assert_eq!(found(&log, time).await, walked(&all, time), "{time}");
+            assert!(read() - before < 200_000, "{}", read() - before);
+        }
+        // Two that come at once walk it once.
+        let log = open_cold_again(&sim, log).await;
+        let before = read();
+        for _ in 0..2 {
+            let log = log.clone();
+            sim.platform().spawn().spawn(async move {
+                let _ = found(&log, 9_300).await;
+            });
+        }
+        found(&log, 9_300).await;
+        assert!(read() - before < first + 300_000, "{} and {first}", read() - before);
+    });
+}
+
+async fn open_cold_again(sim: &Sim, log: Log) -> Log {
+    log.close().await.unwrap();
+    open_cold(sim).await
+}
+
+/// Damage among them is stepped over; only where it may hide the answer it is the answer.
+#[test]
+fn damage_among_times_that_went_back_hides_no_other_batch() {
+    let times: Vec<u64> = (0..60).map(|i| 100 * i + [0, 250, 30][i as usize % 3]).collect();
+    // The first of the log, one that time rose to, one that it did not, the last of a segment and
+    // the first of the next.
+    for (damaged, hides) in [(0, true), (7, true), (20, false), (28, true), (29, false)] {
+        let sim = Sim::new(6);
+        let offsets = planted(&sim, &times, 2_000, 29);
+        let all: Vec<(u64, u64)> = offsets.iter().copied().zip(times.to_vec()).collect();
+        let (segment, within) = (offsets[damaged / 29 * 29], damaged as u64 % 29);
+        let len = sim.disk().contents(log_file(0)).unwrap().len() as u64 / 29;
+        sim.disk().flip_bit(log_file(segment), within * len + 300, 2).unwrap();
+        sim.run(async {
+            let log = open_cold(&sim).await;
+            let mut hidden = 0;
+            for time in around(&times) {
+                let walked = all.iter().position(|(_, have)| *have >= time);
+                let got = match poll(&log, From::Timestamp(time), 1, 1).await {
+                    Ok(got) => (got.messages > 0).then(|| got.next - u64::from(got.messages)),
+                    Err(PollError::Corrupt { resume_offset, .. }) => {
+                        hidden += 1;
+                        assert_eq!(resume_offset, Some(offsets[damaged + 1]), "{time} {damaged}");
+                        continue;
+                    }
+                    Err(error) => panic!("{error}"),
+                };
+                let expect = walked.map(|i| if i == damaged { None } else { Some(offsets[i]) });
+                assert!(
+                    expect == got.map(Some) || expect == Some(None),
+                    "{time} {damaged} {got:?}"
+                );
+            }
+            assert!((hidden > 0) == hides && hidden < 20, "{hidden} {damaged}");
+        });
     }
 }
 

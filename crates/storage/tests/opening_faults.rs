@@ -41,7 +41,11 @@ fn what_could_not_be_read_is_there_when_it_can_be_read_again() {
             assert_eq!((report.row, report.cut_bytes), ("unreadable", 0));
             // A read error is never "no such offset", and what stands before is served.
             let error = poll(&log, From::Offset(2), 9, 1 << 20).await.unwrap_err();
-            assert!(matches!(&error, PollError::Io(e) if e.source.raw_os_error() == Some(code)));
+            let PollError::Unreadable { resume_offset, error, .. } = error else {
+                panic!("{error}")
+            };
+            assert_eq!(error.source.raw_os_error(), Some(code));
+            assert!(resume_offset.is_some_and(|resume| resume > 2), "{resume_offset:?}");
             assert_eq!(poll(&log, From::First, 9, 1 << 20).await.unwrap().messages, 2);
             let end = log.watermarks().appended();
             assert!(end > 4, "no batch in those bytes can have had this offset: {end}");

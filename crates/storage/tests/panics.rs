@@ -2,17 +2,19 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::time::Duration;
 
 use common::*;
 use corelog_io::sim::{Fault, Sim};
-use corelog_io::{Clock, IoOp};
-use corelog_storage::{Ack, AdmittedBatch, AppendError, LogConfig, Shared, SharedLimits};
+use corelog_io::{Clock, IoOp, Platform, Spawn};
+use corelog_storage::{Ack, AdmittedBatch, AppendError, Shared, SharedLimits};
 
 async fn open_part(sim: &Sim) -> Part {
     let shared = Shared::new(sim.platform().clone(), SharedLimits::default());
-    Part::open(shared, place(), LogConfig::default()).await.expect("the partition opens").0
+    Part::open(shared, place(), small_segments()).await.expect("the partition opens").0
 }
 
 fn send(log: &Part, tag: u64, ack: Ack, slot: Slot) {
@@ -62,6 +64,29 @@ fn a_panic_in_the_call_itself_is_the_callers() {
         log.flush(Ack::Durable).await.unwrap();
         assert!(log.fault().is_none() && log.watermarks().durable() == 2);
         log.close().await.unwrap();
+    });
+}
+
+/// The append that waited for the next segment panics where it is answered: no step of the roll
+/// stays under way, for which a close would wait without end.
+#[test]
+fn a_panic_behind_a_roll_holds_up_no_close() {
+    let sim = Sim::new(64);
+    sim.run(async {
+        let log = open_part(&sim).await;
+        let full = AdmittedBatch::admit(batch(0, &[1 << 20])).unwrap();
+        log.append(full, Ack::Written, Slot::Plain(Reply::default()));
+        log.flush(Ack::Written).await.unwrap();
+        send(&log, 1, Ack::Appended, Slot::Armed);
+        sim.clock().sleep(Duration::from_secs(1)).await;
+        assert_eq!(sim.take_panics().len(), 1);
+        assert_eq!(logs(&sim).len(), 2, "it was behind the roll");
+        assert!(log.fault().is_some());
+        let (partition, closed) = (log.clone(), Rc::new(Cell::new(false)));
+        let done = Rc::clone(&closed);
+        sim.platform().spawn().spawn(async move { done.set(partition.close().await.is_err()) });
+        sim.clock().sleep(Duration::from_secs(60)).await;
+        assert!(closed.get());
     });
 }
 

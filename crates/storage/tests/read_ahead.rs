@@ -167,7 +167,7 @@ fn an_error_ahead_is_the_error_of_who_needs_it_and_of_nobody_else() {
         let fault = sim.disk().inject(Fault::fail(errno::EIO).of(IoOp::Read).on(".log").for_ever());
         let (at, error) = read(&log, &model, 150, BATCHES).await.unwrap_err();
         assert!(at > 155 && at < BATCHES, "{at}");
-        let PollError::Io(error) = error else { panic!("{error}") };
+        let PollError::Unreadable { error, .. } = error else { panic!("{error}") };
         assert_eq!(error.source.raw_os_error(), Some(errno::EIO));
         assert!(error.at.is_some(), "{error}");
         sim.disk().lift(fault);
@@ -374,9 +374,11 @@ fn a_window_that_fails_behind_the_batch_that_is_asked_for_is_read_without_what_i
         assert_same(&got.batches()[0], &model.batches[100].0, model.batches[100].1);
         assert_eq!(sim.disk().hits(fault), 1);
         // Where that one fails as well, the error is the poll's.
-        sim.disk().inject(Fault::fail(errno::EIO).of(IoOp::Read).on(".log").times(2));
+        let fault = Fault::fail(errno::EIO).of(IoOp::Read).on(".log");
+        let fault = sim.disk().inject(fault.for_ever());
         let error = poll(&log, From::Offset(200), 1, 1).await.unwrap_err();
-        assert!(matches!(error, PollError::Io(_)), "{error}");
+        assert!(matches!(error, PollError::Unreadable { .. }), "{error}");
+        sim.disk().lift(fault);
         poll(&log, From::Offset(200), 1, 1).await.unwrap();
     });
 }

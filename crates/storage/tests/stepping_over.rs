@@ -3,7 +3,8 @@
 mod common;
 
 use common::*;
-use corelog_io::sim::Sim;
+use corelog_io::IoOp;
+use corelog_io::sim::{Fault, Rng, Sim, errno};
 use corelog_storage::{From, LogConfig, PollError};
 
 /// Polls everything, stepping over damage: base offsets served, and how often damage was met.
@@ -16,11 +17,15 @@ async fn read_over(log: &Log) -> (Vec<u64>, usize) {
                 offsets.extend(got.batches().iter().map(|b| b.header().base_offset));
                 next = got.next;
             }
-            Err(PollError::Corrupt { resume_offset: Some(resume), .. }) => {
+            Err(
+                PollError::Corrupt { resume_offset, .. }
+                | PollError::Unreadable { resume_offset, .. },
+            ) => {
+                damages += 1;
+                let Some(resume) = resume_offset else { return (offsets, damages) };
                 assert!(resume > next, "stepping over goes forward");
-                (next, damages) = (resume, damages + 1);
+                next = resume;
             }
-            Err(PollError::Corrupt { resume_offset: None, .. }) => return (offsets, damages + 1),
             Err(error) => panic!("{error}"),
         }
     }
@@ -47,6 +52,49 @@ fn one_damaged_batch_hides_no_other() {
                 log.close().await.unwrap();
             });
         }
+    }
+}
+
+/// Sectors that the device does not give back hide the batches that stand in their blocks, and no
+/// other, whatever the index knows; when they can be read again, so can the batches.
+#[test]
+fn unreadable_sectors_hide_no_other_batch() {
+    let mut rng = Rng::new(1);
+    for round in 0..60 {
+        let sim = Sim::new(round);
+        let index_step = if round % 2 == 0 { 4096 } else { 64 << 10 };
+        let config = LogConfig { index_step, ..LogConfig::default() };
+        let len_max = [600, 3_000, 12_000][round as usize % 3];
+        let sizes: Vec<usize> = (0..120).map(|_| rng.below(len_max) as usize).collect();
+        let model = sim.run(filled(sim.platform(), config.clone(), &sizes));
+        let starts = starts(&model);
+        let len = *starts.last().unwrap();
+        // One block, or a few side by side, anywhere; and another one far behind.
+        let blocks = len.div_ceil(4096);
+        let first = rng.below(blocks);
+        let near = first..(first + rng.between(1, 3)).min(blocks);
+        let far = (first + 40 < blocks).then_some(first + 40..first + 41);
+        let bad: Vec<_> = std::iter::once(near).chain(far).collect();
+        sim.run(async {
+            let log = open(sim.platform(), config).await;
+            for bad in &bad {
+                let fault = Fault::fail(errno::EIO).of(IoOp::Read).on(name(&log_file(0)));
+                let bytes = bad.start * 4096 + 7..bad.end * 4096 - 7;
+                sim.disk().inject(fault.over(bytes).for_ever());
+            }
+            let hidden = |i: &usize| {
+                let blocks = starts[*i] / 4096..starts[*i + 1].div_ceil(4096);
+                bad.iter().any(|bad| bad.start < blocks.end && blocks.start < bad.end)
+            };
+            let rest: Vec<u64> =
+                (0..sizes.len()).filter(|i| !hidden(i)).map(|i| i as u64).collect();
+            let (offsets, damages) = read_over(&log).await;
+            assert_eq!(offsets, rest, "{round}: {bad:?}");
+            assert_eq!(damages, bad.len(), "{round}: {bad:?}");
+            sim.disk().lift_all();
+            model.check_all(&log, &mut Rng::new(1)).await;
+            log.close().await.unwrap();
+        });
     }
 }
 

@@ -315,7 +315,11 @@ impl Pair {
                     self.note(&Event::Served { partition: self.id, end: next })?;
                     count(&self.seen.polls);
                 }
-                Err(error @ PollError::Storage(storage::PollError::Io(_))) => {
+                Err(
+                    error @ PollError::Storage(
+                        storage::PollError::Io(_) | storage::PollError::Unreadable { .. },
+                    ),
+                ) => {
                     self.seen.message(error.to_string());
                     count(&self.seen.poll_errors);
                     thread::sleep(PAUSE);

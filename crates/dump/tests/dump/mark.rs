@@ -125,7 +125,7 @@ fn a_durable_segment_that_is_gone_is_reported() {
 fn the_newer_slot_counts_and_a_torn_one_is_passed_over() {
     let mark = |sequence, position| {
         let mark = Mark { segment: 0, position, next_offset: 6, last_timestamp: 1 };
-        Manifest { sequence, incarnation: 1, first_offset: 0, mark }.encode()
+        Manifest { sequence, incarnation: 1, first_offset: 0, adopted_end: 0, mark }.encode()
     };
     let (scratch, path) = torn_with_mark(|_| 0);
     let slots = |a: &[u8], b: &[u8]| scratch.file("p/manifest", &[a, b].concat());
@@ -176,7 +176,7 @@ fn leftovers_below_the_first_retained_offset_are_a_finding() {
     let first = Segment::new(0, 0, &[2]);
     let second = Segment::new(0, 2, &[2]);
     let mark = Mark { segment: 2, position: 0, next_offset: 2, last_timestamp: 1 };
-    let manifest = Manifest { sequence: 1, incarnation: 1, first_offset: 2, mark };
+    let manifest = Manifest { sequence: 1, incarnation: 1, first_offset: 2, adopted_end: 0, mark };
     scratch.file("p/manifest", &[manifest.encode(), [0; 4096]].concat());
     first.write(&scratch, "p");
     second.write(&scratch, "p");

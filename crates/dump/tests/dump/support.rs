@@ -192,7 +192,8 @@ impl Segment {
             next_offset: self.next_offset,
             last_timestamp: self.last_timestamp,
         };
-        let manifest = Manifest { sequence: 1, incarnation: 1, first_offset: 0, mark };
+        let manifest =
+            Manifest { sequence: 1, incarnation: 1, first_offset: 0, adopted_end: 0, mark };
         [manifest.encode(), [0; 4096]].concat()
     }
 }

@@ -2,8 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::path::Path;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -123,9 +125,17 @@ impl ShardIo {
             return Ok(charge);
         }
         self.leases.reclaim();
-        let wait = self.read_budget.take(len);
-        self.reclaim_while_waiting();
-        wait.await.map_err(|over| io::Error::new(io::ErrorKind::InvalidInput, over))
+        let mut taken = pin!(self.read_budget.take(len));
+        let taken = poll_fn(|cx| {
+            let taken = taken.as_mut().poll(cx);
+            // Only now it stands in the queue: one who looks sooner may see nobody waiting, and go.
+            // (A thread that stands still for a moment finds the look's timer due at once.)
+            if taken.is_pending() {
+                self.reclaim_while_waiting();
+            }
+            taken
+        });
+        taken.await.map_err(|over| io::Error::new(io::ErrorKind::InvalidInput, over))
     }
 
     fn reclaim_while_waiting(self: &Rc<Self>) {

@@ -45,6 +45,7 @@ fn append_errors() -> Vec<(AppendError, &'static [&'static str])> {
 fn poll_errors() -> Vec<(PollError, &'static [&'static str])> {
     let _known = |error: &PollError| match error {
         PollError::Corrupt { .. }
+        | PollError::Unreadable { .. }
         | PollError::Io(_)
         | PollError::Offsets(_)
         | PollError::Closed => {}
@@ -54,10 +55,18 @@ fn poll_errors() -> Vec<(PollError, &'static [&'static str])> {
         let why = FormatError::new(4711, "batch_checksum", kind);
         PollError::Corrupt { segment: 42, position: 4711, resume_offset, why }
     };
+    let unreadable = |resume_offset| PollError::Unreadable {
+        segment: 42,
+        position: 4711,
+        resume_offset,
+        error: io_error(),
+    };
     let place: &[&str] = &["00000000000000000042.log", "byte 4711", "batch_checksum"];
     vec![
         (corrupt(Some(77)), place),
         (corrupt(None), place),
+        (unreadable(Some(77)), &[PATH, "byte 8192", "byte 4711", "offset 77"]),
+        (unreadable(None), &[PATH, "byte 8192", "byte 4711", "nothing"]),
         (PollError::Io(io_error()), IO),
         (PollError::Offsets(Arc::new(io_error())), IO),
         (PollError::Closed, NOWHERE),

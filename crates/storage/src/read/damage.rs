@@ -4,7 +4,7 @@ use corelog_format::{
     BATCH_BYTES_MAX, BATCH_HEADER_LEN, BatchHeader, FRAME_HEADER_LEN, FormatError, FormatErrorKind,
     SearchBudget, next_header,
 };
-use corelog_io::Platform;
+use corelog_io::{BLOCK, Platform, align_down};
 
 use super::cursor::Cursor;
 use super::plan::Want;
@@ -16,25 +16,26 @@ use crate::{Answer, PollError};
 /// One batch is looked at, and nothing behind it.
 pub(super) const ONE_BATCH: Want = Want { bytes: 0, until: 0, way: 0, run: 0 };
 
-/// Index entries behind damage that are tried in search of the next readable batch.
+/// Index entries behind damage that are tried in search of the next readable batch, and blocks that
+/// cannot be read on the way there.
 const TRIED_MAX: usize = 64;
 /// Bytes searched for a batch at once, and in all: the longest batch may be what is damaged.
 const LOOK_BYTES: u64 = 256 << 10;
 const LOOK_BYTES_MAX: u64 = BATCH_BYTES_MAX + LOOK_BYTES;
 
-/// Goes on behind the damage that stopped `cursor`, where what is `wanted` stands there; otherwise
-/// the poll's error.
+/// Goes on behind what stopped `cursor`, where what is `wanted` stands there; otherwise the poll's
+/// error.
 pub(super) async fn past<P: Platform, A: Answer>(
     cursor: Cursor<P, A>,
     fault: ReadFault,
     wanted: u64,
 ) -> Result<Cursor<P, A>, PollError> {
-    match fault {
-        ReadFault::Io(error) => Err(PollError::Io(error)),
-        ReadFault::Damage(damage) => match behind(&cursor, damage.at).await {
-            Some(start) if start.offset <= wanted => Ok(cursor.restart(start)),
-            behind => Err(corrupt(cursor.source(), damage, behind)),
-        },
+    if !fault.is_of_place() {
+        return Err(error(&cursor, fault, None));
+    }
+    match behind(&cursor).await {
+        Some(start) if start.offset <= wanted => Ok(cursor.restart(start)),
+        behind => Err(error(&cursor, fault, behind)),
     }
 }
 
@@ -43,31 +44,36 @@ pub(super) async fn failed<P: Platform, A: Answer>(
     cursor: &Cursor<P, A>,
     fault: ReadFault,
 ) -> PollError {
+    let behind = if fault.is_of_place() { behind(cursor).await } else { None };
+    error(cursor, fault, behind)
+}
+
+fn error<P: Platform, A: Answer>(
+    cursor: &Cursor<P, A>,
+    fault: ReadFault,
+    behind: Option<Start>,
+) -> PollError {
+    let (inner, segment) = (&cursor.source().inner, cursor.source().segment);
+    let next_segment = || inner.segments.borrow().after(segment);
+    let resume_offset = behind.map(|start| start.offset).or_else(next_segment);
     match fault {
-        ReadFault::Io(error) => PollError::Io(error),
-        ReadFault::Damage(damage) => {
-            let behind = behind(cursor, damage.at).await;
-            corrupt(cursor.source(), damage, behind)
+        ReadFault::Damage(Damage { at: position, why, .. }) => {
+            Counters::add(&inner.counters.corrupt_reads, 1);
+            PollError::Corrupt { segment, position, resume_offset, why }
         }
+        ReadFault::Io(error) if error.is_unreadable() => {
+            let position = cursor.position();
+            PollError::Unreadable { segment, position, resume_offset, error }
+        }
+        ReadFault::Io(error) => PollError::Io(error),
     }
 }
 
-fn corrupt<P: Platform, A: Answer>(
-    source: &Source<P, A>,
-    Damage { at, why, .. }: Damage,
-    behind: Option<Start>,
-) -> PollError {
-    let (inner, segment) = (&source.inner, source.segment);
-    Counters::add(&inner.counters.corrupt_reads, 1);
-    let next_segment = || inner.segments.borrow().after(segment);
-    let resume_offset = behind.map(|start| start.offset).or_else(next_segment);
-    PollError::Corrupt { segment, position: at, resume_offset, why }
-}
-
-/// The first batch of the segment behind damage at `position`. Between the damage and the next place
-/// that the index names, a batch counts only if whole batches lead from it to just that place: one
+/// The first batch of the segment behind the place where `cursor` stopped, at damage or at what cannot
+/// be read. Between there and the next place that the index names, a batch counts only if whole batches lead from it to just that place: one
 /// that stands in a message's payload does not pass for a batch of the log.
-async fn behind<P: Platform, A: Answer>(cursor: &Cursor<P, A>, position: u64) -> Option<Start> {
+pub(super) async fn behind<P: Platform, A: Answer>(cursor: &Cursor<P, A>) -> Option<Start> {
+    let position = cursor.position();
     let (inner, segment) = (&cursor.source().inner, cursor.source().segment);
     let named = named(cursor.source(), cursor.offset(), position).await;
     let source = Source::open(inner, segment).await.ok()?;
@@ -121,8 +127,10 @@ async fn search<P: Platform, A: Answer>(
     let mut budget = SearchBudget::of_file(end - position);
     let mut cursor = Cursor::new(source, Start { position, offset, hint: true });
     let mut at = position + 1;
+    let mut look = Look { bytes: LOOK_BYTES, unreadable: 0 };
     while at < end && !budget.is_used_up() {
-        let window = cursor.source().bytes(at, LOOK_BYTES.min(end - at)).await.ok()?;
+        let window;
+        (at, window) = look.next(cursor.source(), at, end).await?;
         let mut from = 0;
         while let Some(place) = next_header(&window[from..]) {
             let (here, header) = (at + (from + place) as u64, &window[from + place..]);
@@ -140,13 +148,51 @@ async fn search<P: Platform, A: Answer>(
             }
             from += place + 1;
         }
-        // The next window begins with the header that this one cuts short.
-        at += match window.len().checked_sub(BATCH_HEADER_LEN - 1) {
-            Some(searched) if searched > 0 => searched as u64,
-            _ => return None,
+        // The next window begins with the header that this one cuts short. A shorter one ends with
+        // the file, or before what cannot be read.
+        at += match window.len().saturating_sub(BATCH_HEADER_LEN - 1) {
+            0 if window.is_empty() => return None,
+            0 => window.len() as u64,
+            searched => searched as u64,
         };
     }
     None
+}
+
+/// How bytes are looked through.
+struct Look {
+    /// Bytes to be read at once; 0 where only one block is.
+    bytes: u64,
+    /// Blocks that could not be read.
+    unreadable: usize,
+}
+
+impl Look {
+    /// The next bytes from `at` up to `end` at most, and where they begin. What the device does not
+    /// give back is stepped over block by block.
+    async fn next<P: Platform, A: Answer>(
+        &mut self,
+        source: &Source<P, A>,
+        mut at: u64,
+        end: u64,
+    ) -> Option<(u64, Vec<u8>)> {
+        while at < end && self.unreadable < TRIED_MAX {
+            let in_block = align_down(at) + BLOCK as u64 - at;
+            match source.bytes(at, self.bytes.max(in_block).min(end - at)).await {
+                Ok(window) => {
+                    self.bytes = (2 * self.bytes).clamp(BLOCK as u64, LOOK_BYTES);
+                    return Some((at, window));
+                }
+                Err(error) if !error.is_unreadable() => return None,
+                Err(_) if self.bytes > in_block => self.bytes = 0,
+                Err(_) => {
+                    self.unreadable += 1;
+                    at += in_block;
+                }
+            }
+        }
+        None
+    }
 }
 
 /// True where whole batches lead from `cursor` to just there.

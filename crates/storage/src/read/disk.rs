@@ -5,12 +5,11 @@ use std::rc::Rc;
 use corelog_io::Platform;
 
 use super::cursor::{Cursor, Stored};
-use super::damage::{ended_early, past};
+use super::damage::{ended_early, failed, past};
 use super::hints::Hint;
 use super::plan::Want;
 use super::select::{Selection, Take};
 use super::source::{Source, Start};
-use super::walker::ReadFault;
 use crate::partition::{BytesOf, Inner};
 use crate::shared::Held;
 use crate::{Answer, PollError};
@@ -92,12 +91,12 @@ async fn first<P: Platform, A: Answer>(
             Ok(found) => {
                 return Ok((cursor, found, Began { position: start.position, lied: lies > 0 }));
             }
-            Err(ReadFault::Damage(_)) => {
+            Err(fault) if fault.is_of_place() => {
                 lies += 1;
                 start = cursor.source().before(start, lies);
                 cursor = cursor.restart(start);
             }
-            Err(ReadFault::Io(error)) => return Err(PollError::Io(error)),
+            Err(fault) => return Err(failed(&cursor, fault).await),
         }
     }
     let (cursor, found) = next(cursor, want, wanted).await?;

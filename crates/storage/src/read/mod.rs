@@ -3,8 +3,8 @@
 mod cursor;
 mod damage;
 mod disk;
+mod foreign;
 mod hints;
-mod index_load;
 mod memory;
 mod plan;
 mod select;
@@ -23,6 +23,7 @@ use bytes::Bytes;
 use corelog_format::BATCH_HEADER_LEN;
 use corelog_io::{Clock, Platform, SharedBytes};
 
+pub(crate) use foreign::Foreign;
 pub(crate) use hints::Hints;
 #[cfg(test)]
 pub(crate) use plan::Cut;
@@ -235,6 +236,29 @@ async fn first_at<P: Platform, A: Answer>(
     start: u64,
     end: u64,
 ) -> Result<u64, PollError> {
+    let torn = match time::first_foreign(inner, time, start).await? {
+        time::Foreign::Found(offset) => return Ok(offset),
+        time::Foreign::None(torn) => torn,
+    };
+    let ours = start.max(inner.foreign.end());
+    let found = first_of_ours(inner, time, ours, end).await?;
+    // What cannot be read just before it, or before nothing, may hide the one that is asked for.
+    match torn {
+        Some((segment, times)) if found <= ours || found >= end => {
+            let hidden = time::first_in(inner, segment, &times, time).await?;
+            Ok(hidden.unwrap_or(found).max(start))
+        }
+        _ => Ok(found),
+    }
+}
+
+/// Offset of the first of our batches at or after `time`; `end` where there is none.
+async fn first_of_ours<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    time: u64,
+    start: u64,
+    end: u64,
+) -> Result<u64, PollError> {
     loop {
         if time > inner.appender.borrow().appended().last_timestamp {
             return Ok(end);
@@ -243,7 +267,7 @@ async fn first_at<P: Platform, A: Answer>(
             return Ok(offset);
         }
         let written = inner.appender.borrow().written().next_offset;
-        if let Some(offset) = time::first_at(inner, time, start).await? {
+        if let Some(offset) = time::first_of_ours(inner, time, start).await? {
             return Ok(offset);
         }
         // It stands behind what was written then: in memory, unless it was written meanwhile.

@@ -5,10 +5,9 @@ use std::rc::Rc;
 use corelog_format::IndexEntry;
 use corelog_io::{File, IoError, Open, Platform, align_down, align_up};
 
-use super::index_load;
 use super::plan::{self, Cut, Reach, Want};
 use super::window::Window;
-use crate::index::SparseIndex;
+use crate::index::{self, SparseIndex};
 use crate::partition::{BytesOf, FileOf, Inner};
 use crate::segments::index_path;
 use crate::{Answer, PollError};
@@ -62,7 +61,7 @@ impl<P: Platform, A: Answer> Source<P, A> {
     async fn load_index(inner: &Rc<Inner<P, A>>, segment: u64) -> Rc<SparseIndex> {
         let path = index_path(&inner.place.dir, segment);
         let opened = inner.shared.open(&path, Open::default()).await;
-        let loaded = index_load::load(opened, inner.config.index_step).await;
+        let loaded = index::load(opened, inner.config.index_step).await;
         let Some(index) = loaded else { return Rc::default() };
         let index = Rc::new(index);
         inner.life.keep_index(segment, &index);

@@ -31,6 +31,16 @@ pub(crate) enum ReadFault {
     Damage(Damage),
 }
 
+impl ReadFault {
+    /// True where it is about the bytes that were asked for: others may be read all the same.
+    pub(crate) fn is_of_place(&self) -> bool {
+        match self {
+            ReadFault::Io(error) => error.is_unreadable(),
+            ReadFault::Damage(_) => true,
+        }
+    }
+}
+
 /// A walk over a segment's batches.
 pub(crate) struct Walker<F: File> {
     file: Rc<F>,

@@ -28,6 +28,8 @@ struct End<F> {
     file: Option<Rc<F>>,
     /// Segments that stay, ascending, with or without the one of `mark`.
     segments: Vec<u64>,
+    /// The mark may move here before the segment is there: nothing stands in its place.
+    is_free: bool,
 }
 
 pub(super) async fn act<P: Platform>(
@@ -38,12 +40,13 @@ pub(super) async fn act<P: Platform>(
     mut walked: Walked<FileOf<P>>,
     mut report: OpenReport,
 ) -> Result<(Opened<P>, OpenReport), OpenError> {
-    rewrite::above_mark(shared, place, &survey, &walked, &mut report).await?;
+    rewrite::in_doubt(shared, place, &survey, &walked, &mut report).await?;
     let mut end = End {
         mark: walked.end,
         index: walked.index.clone(),
         file: walked.file.clone(),
         segments: walked.kept.clone(),
+        is_free: false,
     };
     let done = match walked.row.verdict {
         Verdict::NewSegment => {
@@ -78,8 +81,12 @@ async fn here<P: Platform>(
     for later in &walked.behind {
         quarantine::move_away(disk, place, later, report).await?;
     }
-    let is_above = survey.mark().is_some_and(|mark| end.mark.segment > mark.segment);
-    if is_above && end.mark.position == 0 {
+    // Without the manifest the name alone says where the log goes on, if no file stands before it.
+    let may_go = match survey.mark() {
+        Some(mark) => end.mark.segment > mark.segment,
+        None => survey.manifest_damaged && end.segments.len() > 1,
+    };
+    if may_go && end.mark.position == 0 {
         // The sync of its name may have failed: only a new name is covered by a new sync.
         drop(walked.file.take());
         if let Some(file) = end.file.take().and_then(Rc::into_inner) {
@@ -128,6 +135,7 @@ async fn behind<P: Platform>(
         let later = Later { segment: at, searched: walked.rest };
         quarantine::move_away(disk, place, &later, report).await?;
     }
+    end.is_free = true;
     end.file = Some(Rc::new(create::segment(disk, place, at, config).await?));
     Ok(())
 }
@@ -143,7 +151,7 @@ async fn finish<P: Platform>(
     report: &mut OpenReport,
 ) -> Result<Opened<P>, OpenError> {
     let disk = shared.platform().disk();
-    let End { mark, index, file, mut segments } = end;
+    let End { mark, index, file, mut segments, is_free } = end;
     if segments.last() != Some(&mark.segment) {
         // Where its file could not be created: nothing in it is read or written.
         segments.push(mark.segment);
@@ -162,7 +170,9 @@ async fn finish<P: Platform>(
     let start = survey.start().unwrap_or(segments[0]);
     let marker = match survey.marker {
         Some(mut marker) => {
-            if fault.is_none() && marker.mark() != mark {
+            // Without its file as well (which needs space, and the mark none): polls name this end,
+            // and whoever has gone there must not find new messages below.
+            if (fault.is_none() || is_free) && marker.mark() != mark {
                 disk.sync_dir(&place.dir).await?;
                 // The mark lags until the next sync tries again: that is always allowed.
                 let _ = marker.store(shared, mark).await;
@@ -170,7 +180,9 @@ async fn finish<P: Platform>(
             marker
         }
         None => {
-            let mut marker = Marker::new(&place.dir, place.incarnation, start, mark);
+            // Of what is there nothing says that it is ours.
+            let (incarnation, adopted_end) = (place.incarnation, mark.next_offset);
+            let mut marker = Marker::new(&place.dir, incarnation, start, adopted_end, mark);
             if fault.is_none() {
                 disk.sync_dir(&place.dir).await?;
                 marker.store(shared, mark).await?;
@@ -184,8 +196,9 @@ async fn finish<P: Platform>(
         }
     };
     let segments = Segments::new(segments.into_iter().map(Segment::new).collect());
-    let marks = Marks::new(marker);
-    Ok(Opened { segments, index, file, start, end: mark, last_block, marks, fault })
+    let (adopted_end, marks) = (marker.adopted_end(), Marks::new(marker));
+    let end = mark;
+    Ok(Opened { segments, index, file, start, end, last_block, marks, adopted_end, fault })
 }
 
 /// The bytes of the block that holds `end`, up to `end`.

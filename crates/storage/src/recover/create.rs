@@ -24,7 +24,7 @@ pub(super) async fn create<P: Platform>(
     let disk = shared.platform().disk();
     create_dirs(disk, &place.root, &place.dir).await?;
     let end = Mark { segment: 0, position: 0, next_offset: 0, last_timestamp: 0 };
-    let mut marker = Marker::new(&place.dir, place.incarnation, 0, end);
+    let mut marker = Marker::new(&place.dir, place.incarnation, 0, 0, end);
     // Names of an attempt whose sync failed are not covered by one that succeeds now.
     remove(disk, &log_path(&place.dir, 0)).await?;
     remove(disk, marker.path()).await?;
@@ -40,6 +40,7 @@ pub(super) async fn create<P: Platform>(
         end,
         last_block: Vec::new(),
         marks: Marks::new(marker),
+        adopted_end: 0,
         fault: None,
     };
     Ok(opened)

@@ -7,11 +7,12 @@
 //! know here whether a sync has failed (the process may have died before it could say so), so every
 //! opening that finds something above the mark does this. It costs writing what the walk has just
 //! read: at most 64 MiB or one second of it where syncs were asked for, up to a segment where none
-//! was. A clean close leaves nothing above the mark.
+//! was. A clean close leaves nothing above the mark. Where the manifest cannot be read, nobody knows
+//! where the mark stood: then it is the whole of the last segment.
 //!
 //! Only verified bytes are written, each to the place where it was read, and what stands beside them
 //! in a block stays as it is: an interruption leaves what was there, and so does a decision that
-//! nothing is cut. Where no mark has called files synced (another server's, or those behind damage)
+//! nothing is cut (at most a few zeros more behind the last byte). Where no mark has called files synced (another server's, or those behind damage)
 //! they are synced before the mark passes them.
 
 use std::path::{Path, PathBuf};
@@ -32,8 +33,8 @@ use crate::{OpenError, Place, Shared};
 /// Bytes read and written at once; less where buffers are short.
 const COPY_BYTES: usize = 256 << 10;
 
-/// Rewrites what was walked above the mark, and syncs it; syncs what else the mark will pass.
-pub(super) async fn above_mark<P: Platform>(
+/// Rewrites what was walked and is in doubt, and syncs it; syncs what else the mark will pass.
+pub(super) async fn in_doubt<P: Platform>(
     shared: &Shared<P>,
     place: &Place,
     survey: &Survey,

@@ -111,6 +111,22 @@ impl Survey {
         self.marker.as_ref().map(Marker::mark)
     }
 
+    /// Where in `segment` the bytes begin that no sync is known to have covered, and the offset there.
+    ///
+    /// Without the manifest that was here a sync may have failed as well: then it is all of the last
+    /// segment. Those before it were synced, or there would be none behind them. Files that never
+    /// had a manifest are another server's: nothing is known of their syncs.
+    pub(super) fn in_doubt(&self, segment: u64) -> Option<(u64, u64)> {
+        match self.mark() {
+            Some(mark) if mark.segment == segment => Some((mark.position, mark.next_offset)),
+            Some(_) => Some((0, segment)),
+            None => {
+                let is_last = self.manifest_damaged && self.logs.last() == Some(&segment);
+                is_last.then_some((0, segment))
+            }
+        }
+    }
+
     /// First retained offset; 0 where no manifest names one.
     pub(super) fn first_offset(&self) -> u64 {
         self.start().unwrap_or(0)

@@ -18,8 +18,6 @@ use crate::{LogConfig, OpenError, Place};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
-/// No index of a segment is longer than this.
-const INDEX_BYTES_MAX: u64 = 96 << 20;
 
 /// Where the log ends and what is to be done about it.
 pub(super) struct Walked<F> {
@@ -33,7 +31,7 @@ pub(super) struct Walked<F> {
     pub(super) row: &'static Row,
     /// Segments up to the one of `end`, ascending; without it where it is missing.
     pub(super) kept: Vec<u64>,
-    /// What was walked above the mark, file by file: no sync is known to have covered it.
+    /// What was walked and is in doubt, file by file: no sync is known to have covered it.
     pub(super) above: Vec<Above>,
     /// What stands behind `end` in its file.
     pub(super) rest: Searched,
@@ -43,7 +41,7 @@ pub(super) struct Walked<F> {
     pub(super) highest: Reached,
 }
 
-/// Batches of one segment that stand above the mark.
+/// Batches of one segment that no sync is known to have covered.
 #[derive(Debug, Clone)]
 pub(super) struct Above {
     pub(super) segment: u64,
@@ -171,11 +169,7 @@ async fn files<D: Disk>(
         let part = one(disk, place, config, survey, *segment, way.end, report).await?;
         (way.end, way.halt) = (part.end, part.halt);
         way.kept.push(*segment);
-        if let Some(mark) = survey.mark() {
-            let (from, next_offset) = match mark.segment == *segment {
-                true => (mark.position, mark.next_offset),
-                false => (0, *segment),
-            };
+        if let Some((from, next_offset)) = survey.in_doubt(*segment) {
             let range = from..way.end.position.max(from);
             way.above.push(Above { segment: *segment, next_offset, range });
         }
@@ -260,12 +254,11 @@ async fn one<D: Disk>(
     let mark = survey.mark().filter(|mark| mark.segment == segment);
     let durable_to = mark.map_or(0, |mark| mark.position);
     let path = index_path(&place.dir, segment);
-    let mut index = index::load(disk, &path, INDEX_BYTES_MAX).await.unwrap_or_default();
-    // Without a mark the whole of the last entry's neighbourhood is the anchor.
-    let trusted = match survey.marker.is_some() && !canary::is(Canary::TrustedIndex) {
-        true => durable_to,
-        false => len,
-    };
+    let opened = disk.open(&path, Open::default()).await;
+    let mut index = index::load(opened, config.index_step).await.unwrap_or_default();
+    // What is in doubt is walked as a whole. Otherwise the last entry's neighbourhood is the anchor.
+    let in_doubt = survey.in_doubt(segment).filter(|_| !canary::is(Canary::TrustedIndex));
+    let trusted = in_doubt.map_or(len, |(from, _)| from);
     index.cut(trusted.saturating_add(1));
     let mut lies = 1;
     loop {

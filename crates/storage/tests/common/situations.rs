@@ -170,7 +170,8 @@ fn above_the_mark(row: &'static str) -> Option<Situation> {
             let scene = Scene::new(&SIZES[..1], Closed);
             let last_timestamp = scene.model.batches[0].1.base_timestamp;
             let mark = Mark { segment: 1, position: 0, next_offset: 1, last_timestamp };
-            let next = Manifest { sequence: 99, incarnation: 3, first_offset: 0, mark };
+            let next =
+                Manifest { sequence: 99, incarnation: 3, first_offset: 0, adopted_end: 0, mark };
             scene.sim.disk().overwrite(manifest(), 0, &next.encode()).unwrap();
             let (stray, _) = scene.plant_stray();
             Situation { aside: vec![stray.slice(256..)], ..scene.is(row, 1, 1, &[0, 1]) }
@@ -347,7 +348,12 @@ impl Situation {
             let now = sim.disk().contents(log_file(*log)).unwrap();
             assert!(now.starts_with(bytes), "{what}: segment {log} is left as it is");
             let is_last = self.logs.last() == Some(log);
-            assert!(is_last || now.len() == bytes.len(), "{what}: segment {log} is longer");
+            // What is written again gets its length again: cut off there, it has a few zeros more.
+            let is_rewritten = !fresh && self.damage.contains(&"Manifest");
+            let longer = &now[bytes.len()..];
+            let zeros = longer.len() <= 4 * 4096 && longer.iter().all(|byte| *byte == 0);
+            let is_same = longer.is_empty() || is_rewritten && zeros;
+            assert!(is_last || is_same, "{what}: segment {log} is longer");
         }
         assert_eq!(sim.disk().open_files(), 0, "{what}");
     }
@@ -365,12 +371,14 @@ impl Situation {
                     assert!(got.next > next, "{what}");
                     next = got.next;
                 }
-                Err(PollError::Corrupt { resume_offset, .. }) => {
+                Err(
+                    PollError::Corrupt { resume_offset, .. }
+                    | PollError::Unreadable { resume_offset, .. },
+                ) => {
                     let resume = resume_offset.unwrap_or(u64::MAX);
                     assert!(resume > next, "{what}: stepping over goes forward");
                     next = resume;
                 }
-                Err(PollError::Io(_)) if !self.faults.is_empty() => next += 1,
                 Err(error) => panic!("{what}: {error}"),
             }
         }
