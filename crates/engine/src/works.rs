@@ -25,6 +25,15 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(60);
 /// Both slots of a manifest.
 const MANIFEST_BYTES: u64 = 8192;
 
+/// What becomes of a directory whose manifest says nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unreadable {
+    /// It was this partition's until now. Left there it would be taken for the log of the next life.
+    Goes,
+    /// It may be anybody's.
+    Stays,
+}
+
 /// Makes partitions follow the catalog.
 pub(crate) struct Works {
     dir: DataDir,
@@ -47,7 +56,7 @@ impl Works {
         let mut entries = Vec::new();
         for step in steps {
             match step {
-                Step::MoveAway(ended) => drop(self.move_away(ended)),
+                Step::MoveAway(ended) => drop(self.move_away(ended, Unreadable::Stays)),
                 Step::Open(entry) => entries.push(entry),
                 Step::Close(_) => {}
             }
@@ -67,7 +76,7 @@ impl Works {
                 Step::Close(id) => closes.push(id),
                 Step::MoveAway(ended) => {
                     self.close_all(std::mem::take(&mut closes));
-                    if let Err(error) = self.move_away(ended) {
+                    if let Err(error) = self.move_away(ended, Unreadable::Goes) {
                         let (partition, why) = (ended.id, unopened(ended.id, error));
                         failed.get_or_insert(ChangeError::Partition { partition, why });
                     }
@@ -125,9 +134,13 @@ impl Works {
         }
     }
 
-    fn move_away(&self, ended: Ended) -> Result<(), IoError> {
+    fn move_away(&self, ended: Ended, unreadable: Unreadable) -> Result<(), IoError> {
         // The id may have a younger life already, or files that somebody else put there.
-        if self.life_of(ended.id) == Some(ended.incarnation) {
+        let goes = match self.life_of(ended.id) {
+            Some(life) => life == ended.incarnation,
+            None => unreadable == Unreadable::Goes,
+        };
+        if goes {
             self.dir.to_trash(ended.id, ended.incarnation)?;
             self.dir.remove_empty_above(ended.id);
         }

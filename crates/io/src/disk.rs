@@ -94,6 +94,9 @@ pub trait Disk: Clone + 'static {
 
     /// Removes a file.
     fn remove(&self, path: &Path) -> impl Future<Output = Result<(), IoError>>;
+
+    /// Removes a directory that is empty.
+    fn remove_dir(&self, dir: &Path) -> impl Future<Output = Result<(), IoError>>;
 }
 
 /// An open file. Methods take `&self`; several reads and writes may be in flight, and it is the

@@ -237,4 +237,8 @@ impl Disk for RealDisk {
     async fn remove(&self, path: &Path) -> Result<(), IoError> {
         self.io.ops.run_io(IoOp::Remove, path, fileops::remove).await
     }
+
+    async fn remove_dir(&self, dir: &Path) -> Result<(), IoError> {
+        self.io.ops.run_io(IoOp::Remove, dir, fileops::remove_dir).await
+    }
 }

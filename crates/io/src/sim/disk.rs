@@ -178,6 +178,21 @@ impl Disk for SimDisk {
         })
         .await
     }
+
+    async fn remove_dir(&self, dir: &Path) -> Result<(), IoError> {
+        let gone = dir.to_path_buf();
+        self.whole(Request::on_path(IoOp::Remove, dir), move |state, _| {
+            let ino = state.tree.find_dir(&gone)?;
+            if !state.tree.list(ino)?.is_empty() {
+                return os_error(errno::ENOTEMPTY);
+            }
+            let (parent, name) = state.tree.parent(&gone)?;
+            let now = state.tick();
+            state.tree.unlink(parent, name, now);
+            Ok(())
+        })
+        .await
+    }
 }
 
 /// The effect of opening: a handle, or the error of the lock in an `Ok`.

@@ -67,8 +67,12 @@ async fn create_dirs<D: Disk>(disk: &D, root: &Path, dir: &Path) -> Result<(), I
     }
     for dir in missing.into_iter().rev() {
         disk.create_dir(dir).await?;
-        if let Some(parent) = dir.parent() {
-            disk.sync_dir(parent).await?;
+        let Some(parent) = dir.parent() else { continue };
+        if let Err(error) = disk.sync_dir(parent).await {
+            // A later sync would not cover its name, so the next attempt has to make it anew. One
+            // that others use is not empty, and stays.
+            let _ = disk.remove_dir(dir).await;
+            return Err(error);
         }
     }
     Ok(())

@@ -222,7 +222,9 @@ impl<F: File> Search<F> {
             let (position, offset) = self.known;
             let next_offset =
                 offset.saturating_add(offsets_in(&(position..found.used.max(position))));
-            let furthest = Reached { next_offset, last_timestamp: 0 };
+            // Their times nobody knows: as late as any can be, so that a lookup by time does not say
+            // that there is nothing.
+            let furthest = Reached { next_offset, last_timestamp: u64::MAX };
             found.reached = Some(found.reached.unwrap_or_default().and(furthest));
         }
         found
