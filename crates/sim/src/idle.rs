@@ -59,7 +59,7 @@ async fn front(world: &World, partition: usize) {
     let told = part.ruled.get() || passes > 0;
     let segments = mischief::segments(world, partition);
     // What lies behind the end is made ahead of need.
-    let segments: Vec<_> =
+    let mut segments: Vec<_> =
         segments.into_iter().filter(|(first, _)| *first <= marks.appended()).collect();
     if !world.allowed.borrow().has_errors()
         && segments.first().is_some_and(|(first, _)| *first != marks.start())
@@ -69,6 +69,8 @@ async fn front(world: &World, partition: usize) {
             marks.start()
         ));
     }
+    // What could not be removed stays until the next opening.
+    segments.retain(|(first, _)| *first >= marks.start());
     let now_us = world.platform().clock().now_us().saturating_sub(PASS_US);
     if told
         && !world.allowed.borrow().injected_any(IoOp::Read)

@@ -231,6 +231,8 @@ impl Engine {
 fn judge_damage(world: &World, partition: usize, report: &OpenReport) {
     let oracle = &world.parts[partition].oracle;
     let lied = oracle.borrow().expects_damage();
+    let unread = world.allowed.borrow().injected_any(corelog_io::IoOp::Read)
+        && report.damage.iter().any(|damage| matches!(damage, OpenDamage::Unreadable { .. }));
     for damage in &report.damage {
         match damage {
             // The device did not give the rest of the segment back then; it is not lost.
@@ -243,6 +245,10 @@ fn judge_damage(world: &World, partition: usize, report: &OpenReport) {
             // Neither of its slots was given back, so it counts as lost.
             OpenDamage::Manifest | OpenDamage::ConsumerOffsets
                 if world.allowed.borrow().injected_any(corelog_io::IoOp::Read) => {}
+            // A torn tail, but what stands behind could not be read: nothing may be cut.
+            OpenDamage::Corrupt { segment, position, .. } if unread => {
+                oracle.borrow_mut().harmed(*segment, *position..u64::MAX);
+            }
             _ if lied => {}
             _ => world.fail(format!("partition {partition}: no disk lied, but {}", told(report))),
         }

@@ -95,6 +95,17 @@ impl Door {
             }
         }
     }
+
+    /// Ends when the partition has heard what was told before, or is away; false where nobody could
+    /// be asked.
+    pub(crate) async fn has_heard(&self) -> bool {
+        let answer = match self {
+            Door::Direct(_) => return true,
+            Door::Client(client, id) => client.watermarks(*id).await,
+            Door::Context(context, id) => context.client().watermarks(*id).await,
+        };
+        !matches!(answer, Err(corelog_shard::PollError::Busy))
+    }
 }
 
 fn not_trimmed(error: &TrimError) -> Control {

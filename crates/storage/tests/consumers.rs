@@ -593,3 +593,50 @@ fn a_table_that_grew_half_way_is_made_anew() {
         log.close().await.unwrap();
     });
 }
+
+/// A log is opened again, one more message comes, and a consumer that goes on with auto-commit gets each
+/// message once, wherever the segments and blocks end (OFF-1).
+#[test]
+fn nothing_is_passed_over_behind_an_opening() {
+    // 18 of these batches fill a segment.
+    for (messages, killed) in (0..40).map(|n| (n % 20 + 10, n < 20)) {
+        let sim = Sim::new(messages);
+        sim.run(async {
+            let log = open(sim.platform(), small_segments()).await;
+            for tag in 0..messages {
+                append_wait(&log, &batch(tag, &[60_000]), Ack::Written).await;
+            }
+            if !killed {
+                log.close().await.unwrap();
+            }
+        });
+        sim.disk().process_kill(messages);
+        sim.run(async {
+            let log = open(sim.platform(), small_segments()).await;
+            append(&log, &batch(messages, &[100]), Ack::Appended);
+            let writer = log.clone();
+            let clock = sim.clock().clone();
+            sim.platform().spawn().spawn(async move {
+                for tag in 1..6 {
+                    clock.sleep(Duration::from_micros(700)).await;
+                    append(&writer, &batch(messages + tag, &[100]), Ack::Appended);
+                }
+            });
+            let mut served = Vec::new();
+            while served.len() < messages as usize + 6 {
+                let polled = log
+                    .poll(PollQuery {
+                        commit: Some(consumer(1)),
+                        max_wait: Duration::from_secs(5),
+                        ..PollQuery::new(From::Next(consumer(1)), 3, 1 << 20)
+                    })
+                    .await
+                    .unwrap();
+                assert!(polled.messages > 0, "{served:?}");
+                served.extend(polled.first_offset.unwrap()..polled.next_offset);
+            }
+            assert_eq!(served, (0..messages + 6).collect::<Vec<_>>(), "killed: {killed}");
+            log.close().await.unwrap();
+        });
+    }
+}

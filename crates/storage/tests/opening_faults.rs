@@ -32,8 +32,9 @@ fn bad_sector(sim: &Sim, at: u64) -> corelog_io::sim::FaultId {
 fn a_read_error_that_passes_takes_no_offset_away() {
     let sim = Sim::new(1);
     let model = filled_and_killed(&sim, LogConfig::default(), &[5_000]);
+    // The walk asks for much at once, and then for what it needs.
     let fault = Fault::fail(errno::EIO).of(IoOp::Read).on(name(&log_file(0)));
-    sim.disk().inject(fault);
+    sim.disk().inject(fault.times(2));
     sim.run(async {
         let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
         assert_eq!(report.damage, [OpenDamage::Unreadable { segment: 0, position: 0 }]);

@@ -124,10 +124,7 @@ fn a_purge_that_fails_half_way_is_told_and_ended_later() {
     assert!(matches!(error, ChangeError::Partition { partition: P, .. }), "{error}");
     assert!(error.to_string().contains("partitions/0"), "it says where: {error}");
     assert!(client.poll_blocking(P, Poll::first()).is_err(), "the old log is not served");
-    assert!(matches!(
-        client.offset(P, CONSUMER).wait(),
-        Err(OffsetError::Unavailable(_))
-    ));
+    assert!(matches!(client.offset(P, CONSUMER).wait(), Err(OffsetError::Unavailable(_))));
     // Another attempt fails the same way, and one opening does not get further.
     assert!(client.catalog().purge_topic(0, 0).wait().is_err());
     drop(engine.close_blocking());
@@ -171,4 +168,29 @@ fn a_log_without_a_readable_manifest_is_emptied_all_the_same() {
         assert!(records.is_empty(), "{} messages came back", records.messages());
         engine.close_blocking().expect("nothing is wrong");
     }
+}
+
+/// A partition that comes again under the number of one that went has nothing that was stored there.
+#[test]
+fn what_was_stored_goes_with_its_partition() {
+    let dir = fresh_dir("emptying_stored");
+    let (engine, client) = with_topic(&dir, 1, TopicConfig { partitions: 2, ..small_segments() });
+    let id = PartitionId { partition: 1, ..P };
+    let catalog = client.catalog();
+    let append = |tag| client.append_blocking(id, batch(tag, 1, 9), Ack::Durable).expect("it fits");
+    for tag in 0..3 {
+        append(tag);
+    }
+    client.store_offset(id, CONSUMER, 2, Ack::Durable).wait().expect("it is there");
+    catalog.remove_partitions(0, 0, 1).wait().expect("there are two");
+    catalog.add_partitions(0, 0, 1).wait().expect("there is room");
+    append(9);
+    assert_eq!(client.offset(id, CONSUMER).wait().expect("it is known"), None);
+    let first = client.poll_blocking(id, Poll::next(CONSUMER)).expect("it is served");
+    assert_eq!((first.first_offset(), first.messages()), (Some(0), 1));
+    drop(first);
+    engine.close_blocking().expect("nothing is wrong");
+    let (engine, client) = reopened(&dir, 1);
+    assert_eq!(client.offset(id, CONSUMER).wait().expect("it is known"), None);
+    engine.close_blocking().expect("nothing is wrong");
 }

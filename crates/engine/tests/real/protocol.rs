@@ -62,7 +62,9 @@ fn ids(client: &Client) -> Vec<PartitionId> {
     for stream in catalog.streams() {
         for topic in catalog.topics(stream.id).expect("it is there") {
             let partitions = 0..topic.partitions.len() as u32;
-            ids.extend(partitions.map(|partition| PartitionId::new(stream.id, topic.id, partition)));
+            ids.extend(
+                partitions.map(|partition| PartitionId::new(stream.id, topic.id, partition)),
+            );
         }
     }
     ids
@@ -182,8 +184,8 @@ fn a_crash_behind_any_step_leaves_nothing_that_is_served_and_should_not_be() {
                 let gone = old.len().max(4) as u32 + 7;
                 let orphan = PartitionId::new(0, 0, gone);
                 assert!(client.poll_blocking(orphan, Poll::first()).is_err());
-                engine.close_blocking().expect("nothing is wrong");
                 cleared(&data, &new, &what);
+                engine.close_blocking().expect("nothing is wrong");
             }
             crashes += 1;
         }

@@ -58,7 +58,8 @@ fn filled(disk: &Disk, partitions: u32) -> (Engine, Client) {
         let id = PartitionId { partition, ..P };
         fill(&client, id);
         for tag in (0..BATCHES).step_by(8) {
-            client.poll_blocking(id, Poll::offset(tag).max_messages(1)).expect("it is there");
+            let poll = Poll::offset(tag).max_messages(1);
+            assert_eq!(client.poll_blocking(id, poll).expect("it is there").messages(), 1);
         }
     }
     (engine, client)
@@ -68,7 +69,7 @@ fn filled(disk: &Disk, partitions: u32) -> (Engine, Client) {
 fn lent(client: &Client) -> (Records, Vec<Vec<u8>>) {
     let records = client.poll_blocking(P, Poll::first().max_bytes(600_000)).expect("it is there");
     let bytes = batches(&records);
-    assert!(bytes.len() > 5, "{} batches", bytes.len());
+    assert!(!bytes.is_empty());
     (records, bytes)
 }
 

@@ -121,7 +121,7 @@ async fn retain(world: &World, partition: usize, rng: &mut Rng) {
         part.ruled.set(true);
     }
     // What is asked behind it is answered behind it.
-    while told && door.watermarks().await.is_none() && world.door(partition).is_some() {
+    while told && !door.has_heard().await {
         world.sleep_us(500).await;
     }
     loosen(false);
