@@ -72,7 +72,12 @@ async fn store(world: &World, partition: usize, door: &Door, who: ConsumerKey, r
     let ack = [Ack::Appended, Ack::Durable][rng.index(2)];
     let now_us = world.platform().clock().now_us();
     let value = Value::At(offset);
-    let attempt = world.parts[partition].oracle.borrow_mut().offset_called(who, value, now_us);
+    let (attempt, many) = {
+        let mut oracle = world.parts[partition].oracle.borrow_mut();
+        let many = oracle.others_stored(who) >= world.params.limits.consumers;
+        (oracle.offset_called(who, value, now_us), many)
+    };
+    let called = world.parts[partition].oracle.borrow().offsets_called();
     let told = door.store(who, Some(offset), ack).await;
     world.note(&format!("p{partition} {who:?} stores {offset} for {ack:?}: {told:?}"));
     let after = bounds(world, partition, door).await;
@@ -85,6 +90,12 @@ async fn store(world: &World, partition: usize, door: &Door, who: ConsumerKey, r
         }
         Told::Ok(()) if after.is_some_and(|after| offset >= after.may) => {
             world.fail(format!("partition {partition}: offset {offset} is not there, and stored"));
+        }
+        // One that others had stored may be gone when this is answered.
+        Told::TooMany
+            if !many && world.parts[partition].oracle.borrow().offsets_called() == called =>
+        {
+            world.fail(format!("partition {partition}: there are not too many who store"));
         }
         _ => settle(world, partition, who, attempt, ack, &told),
     }
@@ -153,7 +164,7 @@ fn settle(
     let part = &world.parts[partition];
     let mut oracle = part.oracle.borrow_mut();
     let durable = ack == Ack::Durable || world.params.partition(partition).config.enforce_fsync;
-    let mut fine = is_allowed(world, told);
+    let fine = is_allowed(world, told);
     match told {
         Told::Ok(()) => {
             if durable {
@@ -167,7 +178,6 @@ fn settle(
         }
         Told::TooMany => {
             world.hit(Probe::OffsetsMany);
-            fine = oracle.others_stored(who) >= world.params.limits.consumers;
             oracle.offset_refused(who, attempt);
         }
         Told::OutOfRange | Told::NothingStored => {

@@ -66,6 +66,8 @@ impl Stored {
     /// The highest that may be in force; `None` where nothing may be.
     fn highest(&self) -> Option<u64> {
         self.possible().try_fold(0, |highest, value| match value {
+            // No log has it, so it is refused.
+            Value::At(u64::MAX) => Some(highest),
             Value::At(offset) => Some(offset.max(highest)),
             Value::Nothing | Value::Anything => None,
         })
@@ -85,6 +87,8 @@ pub(super) struct Consumers {
     stored: BTreeMap<Key, Stored>,
     /// How often somebody else was about to forget, or had forgotten, what is stored.
     loosened: u64,
+    /// How often something was to be stored.
+    called: u64,
 }
 
 impl Consumers {
@@ -141,6 +145,7 @@ impl Oracle {
     /// `who` is about to store `value`, as the only one who stores for it. The answer names the
     /// attempt.
     pub(crate) fn offset_called(&mut self, who: ConsumerKey, value: Value, at_us: u64) -> usize {
+        self.consumers.called += 1;
         let stored = self.consumers.of(who);
         stored.fresh = false;
         stored.set.push(Set { value, at_us });
@@ -243,6 +248,11 @@ impl Oracle {
             self.barrier_may_rise();
         }
         Ok(is_older)
+    }
+
+    /// A number that changes whenever something is to be stored.
+    pub(crate) fn offsets_called(&self) -> u64 {
+        self.consumers.called
     }
 
     /// A number that changes when others change what is stored.

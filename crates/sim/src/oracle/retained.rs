@@ -90,7 +90,7 @@ impl Oracle {
                 return Err(format!("the log begins at {start}, and nobody asked for that"));
             }
             if let Some(barrier) = barrier
-                && start > barrier + 1
+                && start > barrier.saturating_add(1)
             {
                 return Err(format!(
                     "the log begins at {start}, but somebody has read only up to {barrier}"
