@@ -53,7 +53,7 @@ struct Inner<P: Platform> {
     /// Held by whoever makes an index again: one at a time.
     reindex: RefCell<Weak<()>>,
     room: Room,
-    /// The highest time that was stamped in a partition that had a fault.
+    /// The highest time that was stamped in a partition that had a fault or was closed.
     stamped_us: Cell<u64>,
 }
 
@@ -194,8 +194,8 @@ impl<P: Platform> Shared<P> {
         }
     }
 
-    /// A partition has a fault and had stamped up to `time_us`: what it loses of that is in no log,
-    /// and in this process no new clock begins above it.
+    /// A partition has a fault, or is closed, and had stamped up to `time_us`: what it loses of that is
+    /// in no log, and in this process no new clock begins above it.
     pub(crate) fn lost_time(&self, time_us: u64) {
         self.inner.stamped_us.set(self.inner.stamped_us.get().max(time_us));
     }

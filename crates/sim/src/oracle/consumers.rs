@@ -116,6 +116,12 @@ impl Consumers {
         put_down
     }
 
+    /// What was in memory is gone, however much time passes before the next opening.
+    pub(super) fn crashed(&mut self) {
+        let sets = self.stored.values_mut().flat_map(|stored| &mut stored.set);
+        sets.for_each(|set| set.at_us = u64::MAX);
+    }
+
     /// The partition was closed in order: what is in force is durable.
     pub(super) fn closed(&mut self) {
         self.stored.values_mut().for_each(|stored| stored.durable = stored.now);
@@ -214,6 +220,12 @@ impl Oracle {
                 after.push(value);
             }
         }
+        let mut seen: Vec<Value> = Vec::new();
+        after.retain(|value| {
+            let is_new = !seen.contains(value);
+            seen.push(*value);
+            is_new
+        });
         stored.set.truncate(attempt);
         stored.now = stored.set.len();
         stored.set.extend(after.into_iter().map(|value| Set { value, at_us }));

@@ -29,6 +29,7 @@ impl Oracle {
             self.safe_from_kill = self.safe_from_cut;
         }
         self.flushed = [0; 2];
+        self.consumers.crashed();
     }
 
     /// The partition was closed in order, after so many calls.
