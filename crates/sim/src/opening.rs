@@ -245,6 +245,11 @@ fn judge_damage(world: &World, partition: usize, report: &OpenReport) {
             // Neither of its slots was given back, so it counts as lost.
             OpenDamage::Manifest | OpenDamage::ConsumerOffsets
                 if world.allowed.borrow().injected_any(corelog_io::IoOp::Read) => {}
+            // Where the log began is lost with the manifest, and files that could not be removed
+            // stand before it.
+            OpenDamage::MissingSegment { offset } if report.damage[0] == OpenDamage::Manifest => {
+                oracle.borrow_mut().start_is_lost(*offset);
+            }
             // A torn tail, but what stands behind could not be read: nothing may be cut.
             OpenDamage::Corrupt { segment, position, .. } if unread => {
                 oracle.borrow_mut().harmed(*segment, *position..u64::MAX);

@@ -67,6 +67,16 @@ impl Oracle {
         self.check_start(start, latest_us)
     }
 
+    /// The manifest is lost, and files of segments that were dropped are there again: the log may seem
+    /// to begin at any of them, with a hole at `offset`.
+    pub(crate) fn start_is_lost(&mut self, offset: u64) {
+        self.retained.start = 0;
+        // Whatever stands before it may be missing in part.
+        for segment in self.damage.segments_to(offset) {
+            self.harmed(segment, 0..u64::MAX);
+        }
+    }
+
     /// Where it begins, as it was told last.
     pub(crate) fn start(&self) -> u64 {
         self.retained.start
