@@ -12,7 +12,7 @@ use corelog_storage::Retention;
 use super::{Broken, Fate, Oracle};
 
 /// Who may move the start, and how far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Retained {
     /// As it was told last.
     pub(super) start: u64,
@@ -25,12 +25,6 @@ pub(super) struct Retained {
     /// The highest that the lowest stored offset may have been since nobody was about to move the
     /// start; `None` where perhaps nobody had stored one.
     barrier: Option<u64>,
-}
-
-impl Default for Retained {
-    fn default() -> Self {
-        Retained { start: 0, trim_most: 0, deletes: false, rule: None, barrier: None }
-    }
 }
 
 impl Oracle {
