@@ -12,7 +12,7 @@ use corelog_storage::{ConsumerKey, From, PollQuery, Watermarks};
 
 use crate::door::{Door, Read};
 use crate::mischief;
-use crate::oracle::{Asked, Bounds, Broken, Got, Value};
+use crate::oracle::{Asked, Bounds, Broken, Got, Seen, Value};
 use crate::probes::Probe;
 use crate::world::World;
 
@@ -107,24 +107,28 @@ pub(super) async fn poll(
     let seen = waited.and_then(|()| part.oracle.borrow_mut().served(&asked, got, after));
     match seen {
         Ok(seen) => {
-            if seen.sliced {
-                world.hit(Probe::Sliced);
-            }
-            if seen.unanswered {
-                world.hit(Probe::UnansweredKept);
-            }
-            if seen.by_time {
-                world.hit(Probe::TimePoll);
-            }
-            if next.flatten().is_some() && got.messages > 0 {
-                world.hit(Probe::NextServed);
-            }
+            probe(world, seen, next.flatten().is_some() && got.messages > 0);
             Some(got.next)
         }
         Err(broken) => {
             world.fail(format!("partition {partition}: {broken}"));
             None
         }
+    }
+}
+
+fn probe(world: &World, seen: Seen, is_next: bool) {
+    if is_next {
+        world.hit(Probe::NextServed);
+    }
+    if seen.sliced {
+        world.hit(Probe::Sliced);
+    }
+    if seen.unanswered {
+        world.hit(Probe::UnansweredKept);
+    }
+    if seen.by_time {
+        world.hit(Probe::TimePoll);
     }
 }
 

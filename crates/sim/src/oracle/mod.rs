@@ -31,7 +31,7 @@ use crate::batches::ProducerBatch;
 pub(crate) use consumers::Value;
 pub(crate) use damage::Reported;
 pub(crate) use lives::Crash;
-pub(crate) use served::{Asked, Bounds, Got};
+pub(crate) use served::{Asked, Bounds, Got, Seen};
 
 /// A broken promise, in words.
 pub(crate) type Broken = String;
