@@ -42,6 +42,11 @@ impl Allowed {
         !self.injected.is_empty()
     }
 
+    /// Whether anything was made to go wrong.
+    pub(crate) fn has_causes(&self) -> bool {
+        self.has_errors() || self.full || self.descriptors || self.buffers
+    }
+
     /// Whether `op` was made to fail.
     pub(crate) fn injected_any(&self, op: IoOp) -> bool {
         self.injected.iter().any(|(_, of)| *of == op as u8)

@@ -17,7 +17,7 @@ use corelog_shard::{
 };
 use corelog_storage::{
     Ack, AdmittedBatch, Answer, AppendError, Appended, CloseError, OpenError, Partition, PollError,
-    PollQuery, Polled, ReopenError, TrimError, Trimmed, Watermarks,
+    PollQuery, Polled, ReopenError, Watermarks,
 };
 
 use crate::oracle::{Bounds, Got, Reported};
@@ -79,6 +79,8 @@ pub(crate) enum Control {
     Io(Cause),
     Poisoned(Cause),
     Locked,
+    /// There are files of another life of the id.
+    OtherLife(u64),
     /// Nothing was done: ask again.
     Busy,
     /// Another one is at it, or it is not there.
@@ -186,19 +188,6 @@ impl Door {
         }
     }
 
-    /// Trims the front of the log, where there is a call for that.
-    pub(crate) async fn trim(&self, up_to: u64) -> Option<Result<Trimmed, Control>> {
-        let Door::Direct(log) = self else { return None };
-        Some(log.trim(up_to).await.map_err(|error| match &error {
-            TrimError::Manifest(error) | TrimError::Remove { error, .. } => {
-                Control::Io(error.into())
-            }
-            TrimError::Poisoned(fault) => Control::Poisoned((&fault.error).into()),
-            TrimError::Closed => Control::Refused,
-            other => Control::Bug(other.to_string()),
-        }))
-    }
-
     pub(crate) async fn poll(&self, query: PollQuery) -> Read {
         let records = match self {
             Door::Direct(log) => return read(log.poll(query).await.map(got_of_polled)),
@@ -263,7 +252,7 @@ pub(crate) fn crossed<T>(result: Result<T, corelog_shard::AppendError>) -> Outco
 }
 
 /// The disk's error behind a failed opening; `None` for a panic and all else.
-fn unopened(reason: &FailureReason) -> Option<Cause> {
+pub(crate) fn unopened(reason: &FailureReason) -> Option<Cause> {
     match reason {
         FailureReason::Open(error) => match error.as_ref() {
             OpenError::Io(error) => Some(error.into()),
@@ -298,6 +287,7 @@ fn read(result: Result<Got, PollError>) -> Read {
         Err(PollError::Io(error) | PollError::Unreadable { error, .. }) => {
             Read::Io((&error).into())
         }
+        Err(PollError::Offsets(error)) => Read::Io(error.as_ref().into()),
         Err(PollError::Closed) => Read::Closed,
         Err(other) => Read::Bug(other.to_string()),
     }
@@ -323,6 +313,7 @@ pub(crate) fn not_opened(error: &OpenError) -> Control {
     match error {
         OpenError::Io(error) => Control::Io(error.into()),
         OpenError::Locked { .. } => Control::Locked,
+        OpenError::OtherIncarnation { found, .. } => Control::OtherLife(*found),
         other => Control::Bug(other.to_string()),
     }
 }
@@ -355,7 +346,9 @@ pub(crate) fn refused(error: &ControlError) -> Control {
             other => Control::Bug(format!("{other:?}")),
         },
         ControlError::Unavailable(Unavailable::Busy) => Control::Busy,
-        ControlError::InUse(_) | ControlError::Unavailable(_) => Control::Refused,
+        ControlError::InUse(_) | ControlError::NotPoisoned(_) | ControlError::Unavailable(_) => {
+            Control::Refused
+        }
         other => Control::Bug(other.to_string()),
     }
 }

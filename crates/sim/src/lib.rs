@@ -8,8 +8,8 @@
 //! | what its course is: lives, and how each ends | `run` |
 //! | who acts in a life | `actors`: producers, readers, operators, and one who does wrong |
 //! | what happens to files between lives | `mischief` |
-//! | how partitions are opened, and reached by every way in | `opening`, `door` |
-//! | what is demanded | `oracle`, and `allowed`: no error without a cause |
+//! | how partitions are opened and emptied, and reached by every way in | `opening`, `purge`, `door`, `stored` |
+//! | what is demanded | `oracle`; `idle`: of a quiet engine; `allowed`: no error without a cause |
 //! | what must have been reached, or the runs prove little | `probes` |
 //! | what a failure shows | `history` |
 //! | many seeds at a time | `campaign`, and the program `corelog-sim` |
@@ -26,12 +26,15 @@ mod batches;
 mod campaign;
 mod door;
 mod history;
+mod idle;
 mod mischief;
 mod opening;
 mod oracle;
 mod params;
 mod probes;
+mod purge;
 mod run;
+mod stored;
 mod world;
 
 pub use campaign::{Campaign, Outcome};

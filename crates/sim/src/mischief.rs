@@ -10,13 +10,13 @@ use corelog_format::{FileKind, IndexEntry, Manifest, Mark, SLOT_LEN, parse_file_
 use corelog_io::sim::Rng;
 use corelog_storage::MANIFEST_FILE;
 
-use crate::opening::place;
+use crate::opening::dir_of;
 use crate::probes::Probe;
 use crate::world::World;
 
 /// First offsets of a partition's files of one kind.
 fn files(world: &World, partition: usize, kind: FileKind) -> Vec<(u64, PathBuf)> {
-    let dir = place(partition).dir;
+    let dir = dir_of(partition);
     let of_partition = world
         .sim
         .disk()
@@ -28,6 +28,13 @@ fn files(world: &World, partition: usize, kind: FileKind) -> Vec<(u64, PathBuf)>
         (found == kind).then_some((first, path))
     });
     named.collect()
+}
+
+/// First offsets and lengths of a partition's segments.
+pub(crate) fn segments(world: &World, partition: usize) -> Vec<(u64, u64)> {
+    let logs = files(world, partition, FileKind::Log).into_iter();
+    let len = |path: PathBuf| world.sim.disk().contents(path).map_or(0, |bytes| bytes.len());
+    logs.map(|(first, path)| (first, len(path) as u64)).collect()
 }
 
 /// Tells the oracle which segments there are, and what lying writes have left.
@@ -45,7 +52,7 @@ pub(crate) fn look(world: &World) {
         let name = harm.path.file_name().and_then(|name| name.to_str());
         let Some((segment, FileKind::Log)) = name.and_then(parse_file_name) else { continue };
         let Some(partition) =
-            (0..world.parts.len()).find(|partition| harm.path.starts_with(place(*partition).dir))
+            (0..world.parts.len()).find(|partition| harm.path.starts_with(dir_of(*partition)))
         else {
             continue;
         };
@@ -57,7 +64,7 @@ pub(crate) fn look(world: &World) {
 
 /// The durable mark as the manifest has it.
 pub(crate) fn mark(world: &World, partition: usize) -> Option<Mark> {
-    let bytes = world.sim.disk().contents(place(partition).dir.join(MANIFEST_FILE)).ok()?;
+    let bytes = world.sim.disk().contents(dir_of(partition).join(MANIFEST_FILE)).ok()?;
     let (a, b) = bytes.split_at_checked(SLOT_LEN)?;
     Some(Manifest::pick(a, b).ok()??.0.mark)
 }

@@ -11,6 +11,7 @@ use crate::door::{Control, Door, Log, not_closed, not_opened, not_reopened, refu
 use crate::mischief;
 use crate::params::Way;
 use crate::probes::Probe;
+use crate::purge::move_away;
 use crate::world::World;
 
 /// What one life's partitions stand on.
@@ -23,12 +24,16 @@ pub(crate) struct Engine {
 }
 
 /// Where a partition lives.
-pub(crate) fn place(partition: usize) -> Place {
+pub(crate) fn dir_of(partition: usize) -> PathBuf {
+    PathBuf::from(format!("/streams/0/topics/{partition}/partitions/{partition}"))
+}
+
+fn place(world: &World, partition: usize) -> Place {
     Place {
         root: PathBuf::from("/"),
-        dir: PathBuf::from(format!("/streams/0/topics/{partition}/partitions/{partition}")),
+        dir: dir_of(partition),
         partition_id: partition as u32,
-        incarnation: 1,
+        incarnation: world.parts[partition].incarnation.get(),
     }
 }
 
@@ -39,6 +44,7 @@ fn id(partition: usize) -> PartitionId {
 impl Engine {
     /// Begins a life: the shards run.
     pub(crate) fn start(world: &World) -> Rc<Self> {
+        world.parts.iter().for_each(|part| part.ruled.set(false));
         let (params, platform) = (&world.params, world.platform());
         let (shards, seats) = Shards::new(params.shards, &params.shard_limits);
         let mut contexts = Vec::new();
@@ -66,21 +72,15 @@ impl Engine {
 
     /// Opens a partition and holds what it says against what is owed.
     pub(crate) async fn open(&self, world: &World, partition: usize) -> Result<(), Control> {
-        let params = world.params.partition(partition);
-        let config = params.config.clone();
         before_opening(world, partition);
-        let opened = match params.way {
-            Way::Direct => Log::open(self.shared.clone(), place(partition), config)
-                .await
-                .map(|(log, report)| (Door::Direct(log), report))
-                .map_err(|error| not_opened(&error)),
-            Way::Client | Way::Producer | Way::Context => self
-                .shards
-                .open(id(partition), place(partition), config)
-                .await
-                .map(|report| (self.door(params.way, partition), report))
-                .map_err(|error| refused(&error)),
-        };
+        let mut opened = self.open_once(world, partition).await;
+        if let Err(Control::OtherLife(found)) = opened
+            && found < world.parts[partition].incarnation.get()
+        {
+            // What a crash has left of a purge.
+            move_away(world, partition, found).await?;
+            opened = self.open_once(world, partition).await;
+        }
         let (door, report) = opened.inspect_err(|error| {
             world.note(&format!("p{partition} open: {error:?}"));
         })?;
@@ -88,22 +88,61 @@ impl Engine {
         Ok(())
     }
 
+    async fn open_once(
+        &self,
+        world: &World,
+        partition: usize,
+    ) -> Result<(Door, OpenReport), Control> {
+        let params = world.params.partition(partition);
+        let (place, config) = (place(world, partition), params.config.clone());
+        match params.way {
+            Way::Direct => Log::open(self.shared.clone(), place, config)
+                .await
+                .map(|(log, report)| (Door::Direct(log), report))
+                .map_err(|error| not_opened(&error)),
+            Way::Client | Way::Producer | Way::Context => self
+                .shards
+                .open(id(partition), place, config)
+                .await
+                .map(|report| (self.door(params.way, partition), report))
+                .map_err(|error| refused(&error)),
+        }
+    }
+
     /// Reopens a poisoned partition in place, where there is a call for that.
     pub(crate) async fn reopen(&self, world: &World, partition: usize) -> Result<(), Control> {
-        let door = world.parts[partition].door.borrow_mut().take();
-        let Some(Door::Direct(log)) = door else {
-            *world.parts[partition].door.borrow_mut() = door;
-            return Err(Control::Refused);
+        let part = &world.parts[partition];
+        part.endings.set(part.endings.get() + 1);
+        let door = part.door.borrow_mut().take().ok_or(Control::Refused)?;
+        let reopened = match &door {
+            Door::Direct(log) => {
+                // The manifest can still move until the old life has ended; the oracle needs the
+                // mark then.
+                let _ = log.close().await;
+                before_opening(world, partition);
+                let reopened = log.reopen().await.map_err(|error| not_reopened(&error));
+                reopened.map(|(log, report)| (Door::Direct(log), report))
+            }
+            // Where damage is possible the mark has to be known, see above.
+            _ if world.params.wrongs.rot || world.params.wrongs.lies => {
+                *part.door.borrow_mut() = Some(door);
+                return Err(Control::Refused);
+            }
+            _ => loop {
+                match self.shards.reopen(id(partition)).await.map_err(|error| refused(&error)) {
+                    Err(Control::Busy) => world.sleep_us(500).await,
+                    result => {
+                        world.hit(Probe::ReopenedOnShard);
+                        break result.map(|report| (door, report));
+                    }
+                }
+            },
         };
-        // The manifest can still move until the old life has ended; the oracle needs the mark then.
-        let _ = log.close().await;
-        before_opening(world, partition);
-        let reopened = log.reopen().await.map_err(|error| not_reopened(&error));
-        let (log, report) = reopened.inspect_err(|error| {
+        let (door, report) = reopened.inspect_err(|error| {
             world.note(&format!("p{partition} reopen: {error:?}"));
         })?;
         world.hit(Probe::ReopenedInPlace);
-        self.welcome(world, partition, Door::Direct(log), &report).await;
+        self.welcome(world, partition, door, &report).await;
         Ok(())
     }
 
@@ -121,10 +160,21 @@ impl Engine {
         world.note(&format!("p{partition} stands at {marks:?}"));
         judge_damage(world, partition, report);
         let part = &world.parts[partition];
-        let checked = part.oracle.borrow_mut().opened(marks);
+        // A slot of the table that the device does not give back counts as damaged.
+        let lost = world.allowed.borrow().injected_any(corelog_io::IoOp::Read);
+        if !part.ruled.get() {
+            part.oracle.borrow_mut().start_rests();
+        }
+        let checked = part.oracle.borrow_mut().opened(marks, lost, world.latest_us());
         match checked {
-            Ok(openness) if openness.answered_lost > 0 => world.hit(Probe::AnsweredLost),
-            Ok(_) => {}
+            Ok(openness) => {
+                if openness.answered_lost > 0 {
+                    world.hit(Probe::AnsweredLost);
+                }
+                if openness.put_down > 0 {
+                    world.hit(Probe::PutDown);
+                }
+            }
             Err(broken) => world.fail(format!("partition {partition}: {broken}")),
         }
         part.poisoned.set(false);
@@ -144,6 +194,7 @@ impl Engine {
     pub(crate) async fn close(&self, world: &World, partition: usize) -> Result<(), Control> {
         let part = &world.parts[partition];
         let Some(door) = part.door.borrow_mut().take() else { return Err(Control::Refused) };
+        part.endings.set(part.endings.get() + 1);
         // Appends that are called while a busy shard is asked again may come before the close.
         let calls = part.oracle.borrow().calls();
         let result = match door {
@@ -180,6 +231,8 @@ impl Engine {
 fn judge_damage(world: &World, partition: usize, report: &OpenReport) {
     let oracle = &world.parts[partition].oracle;
     let lied = oracle.borrow().expects_damage();
+    let unread = world.allowed.borrow().injected_any(corelog_io::IoOp::Read)
+        && report.damage.iter().any(|damage| matches!(damage, OpenDamage::Unreadable { .. }));
     for damage in &report.damage {
         match damage {
             // The device did not give the rest of the segment back then; it is not lost.
@@ -190,7 +243,16 @@ fn judge_damage(world: &World, partition: usize, report: &OpenReport) {
                 oracle.borrow_mut().harmed(*segment, *position..u64::MAX);
             }
             // Neither of its slots was given back, so it counts as lost.
-            OpenDamage::Manifest if world.allowed.borrow().injected_any(corelog_io::IoOp::Read) => {
+            OpenDamage::Manifest | OpenDamage::ConsumerOffsets
+                if world.allowed.borrow().injected_any(corelog_io::IoOp::Read) => {}
+            // Where the log began is lost with the manifest, and files that could not be removed
+            // stand before it.
+            OpenDamage::MissingSegment { offset } if report.damage[0] == OpenDamage::Manifest => {
+                oracle.borrow_mut().start_is_lost(*offset);
+            }
+            // A torn tail, but what stands behind could not be read: nothing may be cut.
+            OpenDamage::Corrupt { segment, position, .. } if unread => {
+                oracle.borrow_mut().harmed(*segment, *position..u64::MAX);
             }
             _ if lied => {}
             _ => world.fail(format!("partition {partition}: no disk lied, but {}", told(report))),
@@ -202,6 +264,7 @@ fn judge_damage(world: &World, partition: usize, report: &OpenReport) {
 fn before_opening(world: &World, partition: usize) {
     mischief::look(world);
     let mut oracle = world.parts[partition].oracle.borrow_mut();
+    oracle.life_is(world.parts[partition].incarnation.get());
     if oracle.expects_damage() {
         oracle.opens_at(mischief::mark(world, partition).unwrap_or_default());
     }
@@ -236,7 +299,7 @@ pub(crate) fn judge(world: &World, partition: usize, what: &str, error: &Control
         Control::Poisoned(cause) => world.allowed.borrow().poison(*cause),
         Control::Refused | Control::Busy => true,
         // Its own close gives the lock back before it answers.
-        Control::Locked | Control::Bug(_) => false,
+        Control::Locked | Control::OtherLife(_) | Control::Bug(_) => false,
     };
     match (what, error) {
         ("open", Control::Io(_)) => world.hit(Probe::OpenError),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use corelog_io::sim::Rng;
 use corelog_shard::{ClientLimits, ShardLimits};
-use corelog_storage::{LogConfig, SEGMENT_BYTES_MIN, SharedLimits};
+use corelog_storage::{LogConfig, Retention, SEGMENT_BYTES_MIN, SharedLimits};
 
 use crate::batches::Sizes;
 
@@ -36,6 +36,14 @@ pub(crate) struct PartitionParams {
     pub(crate) sizes: Sizes,
     /// Longest pause between two actions of one actor, microseconds.
     pub(crate) pause_us: u64,
+    /// Those who store offsets, consumers and groups by turns.
+    pub(crate) consumers: usize,
+    /// They go back, and delete what they stored.
+    pub(crate) rewinds: bool,
+    pub(crate) retention: Retention,
+    /// Segments are deleted by count.
+    pub(crate) deletes: bool,
+    pub(crate) purges: bool,
 }
 
 /// What may go wrong.
@@ -85,17 +93,22 @@ impl Params {
         let mut partitions: Vec<PartitionParams> =
             (0..count).map(|_| PartitionParams::draw(rng)).collect();
         let wrongs = Wrongs::draw(rng);
-        if wrongs.rot || wrongs.lies {
-            // Without verification damage may be served: that is what the option says.
+        if wrongs.rot || wrongs.lies || wrongs.errors {
+            // What could not be read at an opening may be torn, and stays. Without verification damage may be served: that is what the option says.
             partitions.iter_mut().for_each(|partition| partition.config.verify_reads = true);
         }
         let write_bytes = one_of(rng, &[4 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20]);
-        let mut params = Params {
+        let cache_bytes = one_of(rng, &[0, 8 << 10, 64 << 10, 1 << 20, 16 << 20]);
+        let shards = one_of(rng, &[1, 1, 2]);
+        // Twice the largest write is what one partition needs to move at all. What another shard
+        // caches cannot make room: each has a pool of its own elsewhere.
+        let least = count * (8 << 10) + if count > 1 { (shards + 1) * cache_bytes } else { 0 };
+        Params {
             lives: rng.between(2, 4),
             partitions,
-            shards: one_of(rng, &[1, 1, 2]),
+            shards,
             limits: SharedLimits {
-                cache_bytes: one_of(rng, &[0, 8 << 10, 64 << 10, 1 << 20, 16 << 20]),
+                cache_bytes,
                 open_files: one_of(rng, &[1, 2, 256]),
                 write_bytes,
                 writes_in_flight: one_of(rng, &[1, 2, 3, 8]),
@@ -120,26 +133,9 @@ impl Params {
                 requests_in_flight: one_of(rng, &[1, 4, 64]),
                 bytes_in_flight: one_of(rng, &[1, 200 << 10, 16 << 20]),
             },
-            // Twice the largest write is what one partition needs to move at all.
-            pool_bytes: one_of(rng, &[16 << 10, 96 << 10, 1 << 20, 16 << 20])
-                .max(count * (8 << 10)),
+            pool_bytes: one_of(rng, &[16 << 10, 96 << 10, 1 << 20, 16 << 20]).max(least),
             delay_us: one_of(rng, &[(1, 10), (10, 400), (10, 400), (200, 5_000)]),
             wrongs,
-        };
-        params.leave_buffers_for_all();
-        params
-    }
-
-    /// Each shard of the engine has buffers of its own. Here all lend from one pool, and none can
-    /// take back what another keeps for its readers: that must not be all there is. One that is
-    /// alone may want to keep more than that.
-    fn leave_buffers_for_all(&mut self) {
-        let direct = self.partitions.iter().filter(|p| matches!(p.way, Way::Direct)).count();
-        let shards = if direct < self.partitions.len() { self.shards } else { 0 };
-        let keepers = shards + usize::from(direct > 0);
-        if keepers > 1 {
-            let share = self.pool_bytes / 2 / keepers;
-            self.limits.cache_bytes = self.limits.cache_bytes.min(share);
         }
     }
 
@@ -175,6 +171,15 @@ impl PartitionParams {
             appends: one_of(rng, &[5, 30, 60]),
             sizes,
             pause_us: one_of(rng, &[1, 300, 3_000, 30_000]),
+            consumers: one_of(rng, &[0, 1, 2, 2]),
+            rewinds: rng.chance(1, 2),
+            retention: Retention {
+                expiry: one_of(rng, &[None, None, Some(1), Some(300_000), Some(5_000_000)])
+                    .map(Duration::from_micros),
+                sealed_bytes: one_of(rng, &[None, None, Some(0), Some(1 << 20), Some(3 << 20)]),
+            },
+            deletes: rng.chance(1, 2),
+            purges: rng.chance(1, 4),
         }
     }
 }

@@ -8,18 +8,20 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use corelog_io::sim::{Event, Fault, Rng};
-use corelog_io::{BLOCK, IoOp, Platform, Spawn};
+use corelog_io::{Clock, IoOp, Platform, Spawn};
 use corelog_storage::Ack;
 
 use crate::actors::{Cast, read_all, reopen, right_again, settle, spoil_opening};
 use crate::allowed::Allowed;
 use crate::batches::ProducerBatch;
 use crate::door::Outcome;
+use crate::idle;
 use crate::mischief;
 use crate::opening::{Engine, judge};
 use crate::oracle::Crash;
 use crate::params::Params;
 use crate::probes::{Probe, Probes};
+use crate::purge;
 use crate::world::World;
 
 /// Virtual time in which everything outstanding must be answered once nothing is wrong any more.
@@ -140,6 +142,10 @@ impl End {
                     (IoOp::Allocate, ".log", 6),
                     (IoOp::Open, ".log", 8),
                     (IoOp::Open, ".index", 4),
+                    (IoOp::Remove, ".log", 3),
+                    (IoOp::Write, "consumer_offsets", 6),
+                    (IoOp::Rename, "consumer_offsets", 1),
+                    (IoOp::Rename, "trash", 1),
                 ];
                 let (op, file, most) = ops[rng.index(ops.len())];
                 let nth = rng.between(1, most);
@@ -170,6 +176,7 @@ fn life(world: &Rc<World>, rng: &mut Rng) {
     if world.has_failed() {
         return;
     }
+    let now_us = world.sim.clock().now_us();
     let crash = if rng.chance(1, 2) { Crash::Kill } else { Crash::PowerCut };
     let how = if ended.is_some() { "in order" } else { "in the middle" };
     world.note(&format!("the life ends {how}, then {crash:?}"));
@@ -192,7 +199,14 @@ fn life(world: &Rc<World>, rng: &mut Rng) {
     for part in &world.parts {
         *part.door.borrow_mut() = None;
         part.changing.set(false);
-        part.oracle.borrow_mut().crashed(crash);
+        let mut oracle = part.oracle.borrow_mut();
+        if world.is_honest() {
+            oracle.offsets_aged(now_us);
+        }
+        if part.incarnation.get() > oracle.incarnation() {
+            world.hit(Probe::PurgeCut);
+        }
+        oracle.crashed(crash);
     }
     right_again(world);
     world.hash_disk();
@@ -202,6 +216,7 @@ fn life(world: &Rc<World>, rng: &mut Rng) {
     if world.params.wrongs.rot && rng.chance(1, 2) {
         mischief::rot(world, rng.index(world.parts.len()), rng);
     }
+    world.latest_us();
     if rng.chance(1, 2) {
         world.sim.clock().step(rng.below(4_000_000) as i64 - 2_000_000);
     }
@@ -233,6 +248,8 @@ fn note_crash(world: &World, opened: bool) {
     note(in_flight(IoOp::Sync, ".log") > 0, Probe::CrashInSync);
     note(in_flight(IoOp::Write, "manifest") > 0, Probe::CrashInManifest);
     note(in_flight(IoOp::SetLen, ".log") > 0, Probe::CrashInCut);
+    note(in_flight(IoOp::Remove, ".log") > 0, Probe::CrashInRemoval);
+    note(in_flight(IoOp::Write, "consumer_offsets") > 0, Probe::CrashInOffsets);
     note(in_flight(IoOp::SyncDir, "/") > 0, Probe::CrashInDirSync);
     note(in_flight(IoOp::Allocate, ".log") > 0, Probe::CrashInAllocation);
 }
@@ -241,6 +258,9 @@ fn note_crash(world: &World, opened: bool) {
 async fn live(world: &Rc<World>, opened: &Cell<bool>, rng: &mut Rng) {
     let engine = Engine::start(world);
     spoil_opening(world, rng);
+    if rng.chance(1, 2) {
+        purge::empty_trash(world).await;
+    }
     if !open_all(world, &engine).await {
         return;
     }
@@ -265,7 +285,7 @@ async fn live(world: &Rc<World>, opened: &Cell<bool>, rng: &mut Rng) {
     for partition in 0..world.parts.len() {
         read_all(world, partition, rng).await;
     }
-    idle_memory(world, &engine).await;
+    idle::judge(world, &engine).await;
     if rng.chance(1, 2) {
         close_all(world, &engine).await;
     }
@@ -339,21 +359,6 @@ async fn works_again(world: &Rc<World>, engine: &Rc<Engine>, partition: usize, r
             // The error of the last try before the end may still be on its way.
             _ => world.sleep_us(100_000).await,
         }
-    }
-}
-
-/// Nothing is asked for: the caches keep to their budget, and nobody holds on to reads beyond it.
-async fn idle_memory(world: &World, engine: &Engine) {
-    // Longer than any `flush_after`.
-    world.sleep_us(200_000).await;
-    let Some(cached) = engine.cached_bytes().await else { return };
-    let (buffers, read) = (world.sim.disk().buffers(), world.sim.disk().read_bytes_held());
-    let caches = world.params.limits.cache_bytes * (world.params.shards + 1);
-    if cached > caches || read > caches {
-        world.fail(format!("idle, but the caches of {caches} bytes hold {cached}, reads {read}"));
-    }
-    if buffers.peak() + BLOCK > world.params.pool_bytes {
-        world.hit(Probe::PoolEmpty);
     }
 }
 

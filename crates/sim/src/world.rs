@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use corelog_io::sim::{Rng, Sim, SimPlatform};
 use corelog_io::{Clock, Platform};
+use corelog_storage::Watermarks;
 
 use crate::allowed::Allowed;
 use crate::door::Door;
 use crate::history::History;
 use crate::oracle::{Broken, Oracle};
-use crate::params::Params;
+use crate::params::{Params, Wrongs};
 use crate::probes::{Probe, Probes};
 
 /// One partition of the run.
@@ -25,6 +26,12 @@ pub(crate) struct Part {
     pub(crate) door: RefCell<Option<Door>>,
     /// Somebody opens or closes it.
     pub(crate) changing: Cell<bool>,
+    /// How often somebody began to close it: polls that wait end early then.
+    pub(crate) endings: Cell<u64>,
+    /// The life of its id that the catalog has.
+    pub(crate) incarnation: Cell<u64>,
+    /// Its shard was told of a retention rule in this life of the process, and may act on it.
+    pub(crate) ruled: Cell<bool>,
     /// An append was answered `Poisoned` since it was opened.
     pub(crate) poisoned: Cell<bool>,
     /// An append was answered `StorageFull` since it was opened.
@@ -43,6 +50,8 @@ pub(crate) struct World {
     probes: RefCell<Probes>,
     failure: RefCell<Option<Broken>>,
     main: RefCell<Option<Waker>>,
+    /// The highest that the clock has ever shown.
+    latest_us: Cell<u64>,
 }
 
 impl World {
@@ -54,6 +63,9 @@ impl World {
             oracle: RefCell::new(Oracle::new(number as u32, part.config.enforce_fsync)),
             door: RefCell::default(),
             changing: Cell::new(false),
+            endings: Cell::new(0),
+            incarnation: Cell::new(1),
+            ruled: Cell::new(false),
             poisoned: Cell::new(false),
             full: Cell::new(false),
         };
@@ -67,6 +79,7 @@ impl World {
             probes: RefCell::default(),
             failure: RefCell::default(),
             main: RefCell::default(),
+            latest_us: Cell::new(0),
         })
     }
 
@@ -83,6 +96,34 @@ impl World {
     pub(crate) fn hash_disk(&self) {
         self.history.borrow_mut().hash_disk(&self.sim.disk().trace());
         self.sim.disk().clear_trace();
+    }
+
+    /// The highest that the clock has ever shown. To be asked before the clock steps.
+    pub(crate) fn latest_us(&self) -> u64 {
+        self.latest_us.set(self.latest_us.get().max(self.sim.clock().now_us()));
+        self.latest_us.get()
+    }
+
+    /// True where nothing goes wrong in this run but crashes.
+    pub(crate) fn is_honest(&self) -> bool {
+        let indexes = self.params.wrongs.indexes;
+        self.params.wrongs == Wrongs { indexes, ..Wrongs::default() }
+            && !self.allowed.borrow().buffers
+    }
+
+    /// Holds where a partition says it stands against what is known. `known` is the end that was
+    /// known before it was asked. False where that is broken.
+    pub(crate) fn judge_marks(&self, partition: usize, marks: Watermarks, known: u64) -> bool {
+        let before = self.parts[partition].oracle.borrow().start();
+        let latest_us = self.latest_us();
+        let told = self.parts[partition].oracle.borrow_mut().watermarks(marks, known, latest_us);
+        if marks.start() > before && self.parts[partition].ruled.get() {
+            self.hit(Probe::Retained);
+        }
+        if let Err(broken) = &told {
+            self.fail(format!("partition {partition}: {broken}"));
+        }
+        told.is_ok()
     }
 
     pub(crate) fn hit(&self, probe: Probe) {

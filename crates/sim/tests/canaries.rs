@@ -44,3 +44,27 @@ fn an_index_entry_above_the_mark_that_was_trusted() {
     let broken = &failure.broken;
     assert!(["missing", "Corrupt", "open"].iter().any(|what| broken.contains(what)), "{failure}");
 }
+
+#[test]
+fn a_retention_that_drops_what_nobody_has_read() {
+    let failure = caught(Canary::IgnoredBarrier);
+    assert!(failure.broken.contains("somebody has read only up to"), "{failure}");
+}
+
+#[test]
+fn a_segment_that_goes_before_the_new_start_is_durable() {
+    let failure = caught(Canary::EarlyUnlink);
+    // Whoever meets the hole: an opening after a crash, or a poll where the start could not be stored.
+    let broken = &failure.broken;
+    assert!(
+        ["missing", "Missing", "Corrupt", "open", "NotFound"].iter().any(|w| broken.contains(w)),
+        "{failure}"
+    );
+}
+
+#[test]
+fn an_offset_that_is_answered_too_early() {
+    let failure = caught(Canary::EarlyOffset);
+    let broken = &failure.broken;
+    assert!(broken.contains("has stored") || broken.contains("begins at"), "{failure}");
+}

@@ -17,6 +17,12 @@ pub enum Canary {
     SkippedSync,
     /// Recovery begins at an index entry above the durable mark.
     TrustedIndex,
+    /// Retention drops what a consumer has not read.
+    IgnoredBarrier,
+    /// Segments are unlinked before the first retained offset is durable.
+    EarlyUnlink,
+    /// A consumer's offset is answered as durable when it is in memory.
+    EarlyOffset,
 }
 
 #[cfg(feature = "canary")]

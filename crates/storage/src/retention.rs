@@ -58,9 +58,8 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         sealed: &[SealedSegment],
         count: usize,
     ) -> Result<Trimmed, TrimError> {
-        let read = read(sealed, self.inner.consumers.lowest());
-        match sealed[..count.min(read)].last() {
-            Some(last) => self.trim(last.end_offset).await,
+        match sealed[..count.min(sealed.len())].last() {
+            Some(last) => self.trim_read(last.end_offset).await,
             None => Ok(self.nothing_trimmed()),
         }
     }
@@ -92,12 +91,6 @@ fn over(sealed: &[SealedSegment], budget: Option<u64>) -> usize {
         is_over
     };
     sealed.iter().take_while(goes).count()
-}
-
-/// How many of the oldest everyone who stores offsets has read to their end.
-fn read(sealed: &[SealedSegment], lowest: Option<u64>) -> usize {
-    let Some(lowest) = lowest else { return sealed.len() };
-    sealed.iter().take_while(|segment| segment.end_offset <= lowest.saturating_add(1)).count()
 }
 
 #[cfg(test)]
@@ -138,20 +131,5 @@ mod tests {
             assert_eq!(over(&segments, Some(budget)), count, "{budget}");
         }
         assert_eq!(over(&segments, None), 0);
-    }
-
-    #[test]
-    fn what_a_consumer_has_not_read_stays() {
-        let segments = sealed(&[(None, 1); 3]);
-        for (lowest, count) in [
-            (Some(0), 0),
-            (Some(8), 0),
-            (Some(9), 1),
-            (Some(28), 2),
-            (Some(u64::MAX), 3),
-            (None, 3),
-        ] {
-            assert_eq!(read(&segments, lowest), count, "{lowest:?}");
-        }
     }
 }

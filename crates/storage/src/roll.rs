@@ -11,7 +11,7 @@ use std::io;
 use std::rc::Rc;
 
 use corelog_format::Mark;
-use corelog_io::{Disk, File, IoError, IoOp, Open, Platform};
+use corelog_io::{Clock, Disk, File, IoError, IoOp, Open, Platform};
 
 use crate::index::SparseIndex;
 use crate::partition::{Counters, FileOf, Inner};
@@ -145,6 +145,12 @@ pub(crate) async fn close<P: Platform, A: Answer>(
         if result.is_ok() {
             closed?;
         }
+    }
+    // A log that cannot be read at its next opening does not say up to where it was stamped. What is
+    // above the ceiling is none of ours.
+    let stamped = inner.appender.borrow().appended().last_timestamp;
+    if stamped <= inner.shared.platform().clock().ceiling_us() {
+        inner.shared.lost_time(stamped);
     }
     inner.life.end();
     result

@@ -58,7 +58,7 @@ struct Inner<P: Platform> {
     room: Room,
     /// A block kept for whoever cannot do without one: readers may hold all the others.
     spare: RefCell<Option<<P::Disk as Disk>::Buf>>,
-    /// The highest time that was stamped in a partition that had a fault.
+    /// The highest time that was stamped in a partition that had a fault or was closed.
     stamped_us: Cell<u64>,
 }
 
@@ -241,8 +241,8 @@ impl<P: Platform> Shared<P> {
         }
     }
 
-    /// A partition has a fault and had stamped up to `time_us`: what it loses of that is in no log,
-    /// and in this process no new clock begins above it.
+    /// A partition has a fault, or is closed, and had stamped up to `time_us`: what it loses of that is
+    /// in no log, and in this process no new clock begins above it.
     pub(crate) fn lost_time(&self, time_us: u64) {
         self.inner.stamped_us.set(self.inner.stamped_us.get().max(time_us));
     }

@@ -19,6 +19,7 @@ use std::rc::Rc;
 
 use corelog_io::{Disk, IoError, IoOp, Platform};
 
+use crate::canary::{self, Canary};
 use crate::marker::Marker;
 use crate::partition::{Inner, Partition};
 use crate::segments::{index_path, log_path};
@@ -47,19 +48,52 @@ impl<P: Platform, A: Answer> Partition<P, A> {
     /// After [`TrimError::Manifest`] nothing was removed, and the partition goes on. After
     /// [`TrimError::Remove`] the start has moved, and the next opening removes what is left.
     pub fn trim(&self, up_to: u64) -> impl Future<Output = Result<Trimmed, TrimError>> + use<P, A> {
+        self.begin_trim(up_to, Spare::Nothing)
+    }
+
+    /// [`Partition::trim`], but what somebody who stores offsets has not read stays.
+    pub(crate) fn trim_read(
+        &self,
+        up_to: u64,
+    ) -> impl Future<Output = Result<Trimmed, TrimError>> + use<P, A> {
+        self.begin_trim(up_to, Spare::Unread)
+    }
+
+    fn begin_trim(
+        &self,
+        up_to: u64,
+        spare: Spare,
+    ) -> impl Future<Output = Result<Trimmed, TrimError>> + use<P, A> {
         let (promise, done) = Promise::new();
         let inner = Rc::clone(&self.inner);
-        self.inner.spawn(async move { promise.give(trim(&inner, up_to).await) });
+        self.inner.spawn(async move { promise.give(trim(&inner, up_to, spare).await) });
         async move { done.await.unwrap_or(Err(TrimError::Closed)) }
     }
+}
+
+/// What stays although it lies below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spare {
+    Nothing,
+    /// Messages above the lowest offset that a consumer or group has stored.
+    Unread,
 }
 
 async fn trim<P: Platform, A: Answer>(
     inner: &Rc<Inner<P, A>>,
     up_to: u64,
+    spare: Spare,
 ) -> Result<Trimmed, TrimError> {
     match inner.marks.take().await {
-        Some(mut taken) => trim_with(inner, taken.marker(), up_to).await,
+        Some(mut taken) => {
+            // As late as can be: who stored a lower offset while this waited for its turn counts.
+            let lowest = match spare {
+                Spare::Unread if !canary::is(Canary::IgnoredBarrier) => inner.consumers.lowest(),
+                _ => None,
+            };
+            let read_to = lowest.map_or(u64::MAX, |lowest| lowest.saturating_add(1));
+            trim_with(inner, taken.marker(), up_to.min(read_to)).await
+        }
         None => Err(TrimError::Closed),
     }
 }
@@ -80,6 +114,10 @@ async fn trim_with<P: Platform, A: Answer>(
     let first = inner.segments.borrow().first_kept(up_to.min(durable.segment));
     if first == inner.segments.borrow().first() {
         return Ok(Trimmed { start, segments: 0 });
+    }
+    if canary::is(Canary::EarlyUnlink) {
+        let early: Vec<u64> = inner.segments.borrow().all().take_while(|s| *s < first).collect();
+        let _ = remove(inner, &early).await;
     }
     let stored = marker.store_trimmed(&inner.shared, first, durable).await;
     stored.map_err(TrimError::Manifest)?;

@@ -27,6 +27,38 @@ fn bad_sector(sim: &Sim, at: u64) -> corelog_io::sim::FaultId {
     sim.disk().inject(fault.over(at..at + 1).for_ever())
 }
 
+/// The last batch is not given back at the first attempt, and is at the second: its offset is taken.
+#[test]
+fn a_read_error_that_passes_takes_no_offset_away() {
+    let sim = Sim::new(1);
+    let model = filled_and_killed(&sim, LogConfig::default(), &[5_000]);
+    // The walk asks for much at once, and then for what it needs.
+    let fault = Fault::fail(errno::EIO).of(IoOp::Read).on(name(&log_file(0)));
+    sim.disk().inject(fault.times(2));
+    sim.run(async {
+        let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
+        assert_eq!(report.damage, [OpenDamage::Unreadable { segment: 0, position: 0 }]);
+        assert_eq!(log.watermarks().appended(), model.end());
+        let got = poll(&log, From::First, 9, 1 << 20).await.unwrap();
+        assert_eq!(got.next, model.end());
+        log.close().await.unwrap();
+    });
+}
+
+/// Nobody knows the times of what cannot be read: a lookup by time must not say that nothing is there.
+#[test]
+fn a_lookup_by_time_does_not_end_before_what_could_not_be_read() {
+    let (sim, model, starts) = killed();
+    bad_sector(&sim, starts[2]);
+    sim.run(async {
+        let log = open(sim.platform(), LogConfig::default()).await;
+        let time = From::Timestamp(model.batches[3].1.base_timestamp);
+        let error = poll(&log, time, 9, 1 << 20).await.map(drop).unwrap_err();
+        assert!(matches!(error, PollError::Io(_)), "{error}");
+        log.close().await.unwrap();
+    });
+}
+
 #[test]
 fn what_could_not_be_read_is_there_when_it_can_be_read_again() {
     for code in [errno::EIO, 61, 84] {

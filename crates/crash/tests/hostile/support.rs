@@ -10,7 +10,7 @@ use corelog_crash::history::{Crash, History};
 use corelog_crash::hostile::{Counts, Disk, Rule, Seen, Traffic, read_all};
 use tempfile::TempDir;
 
-pub(crate) use corelog_crash::hostile::{FSYNC, builder};
+pub(crate) use corelog_crash::hostile::{FSYNC, PLAIN, builder};
 
 /// What nothing here takes.
 const PATIENCE: Duration = Duration::from_secs(30);

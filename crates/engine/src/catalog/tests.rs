@@ -70,7 +70,7 @@ fn what_was_created_is_there_after_a_reopen_with_incarnations_of_its_own() {
 #[test]
 fn the_rows_of_a_model_make_the_same_model() {
     let dir = tempfile::tempdir().unwrap();
-    let catalog = CatalogKeeper::open(&dir.path().join("catalog.redb")).unwrap();
+    let catalog = open(&dir.path().join("catalog.redb")).unwrap();
     create(&catalog, "first", 3);
     change(&catalog, |model| model.create_stream("empty", 1)).unwrap();
     create(&catalog, "third", 2);
@@ -80,7 +80,7 @@ fn the_rows_of_a_model_make_the_same_model() {
         change(&catalog, made).unwrap();
     }
     change(&catalog, |model| model.delete_stream(Identifier::Numeric(0))).unwrap();
-    let again = Model::load(catalog.model().rows()).unwrap();
+    let again = Model::load(catalog.model().rows(), Arc::default()).unwrap();
     assert_eq!(sorted(&format!("{again:?}")), sorted(&format!("{:?}", catalog.model())));
 }
 

@@ -129,12 +129,12 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), IoError> {
     fs::rename(from, to).map_err(|source| IoError::new(IoOp::Rename, from, source))
 }
 
-/// Removes a file.
-pub(crate) fn remove(path: &Path) -> Result<(), IoError> {
-    fs::remove_file(path).map_err(|source| IoError::new(IoOp::Remove, path, source))
-}
-
 /// Removes an empty directory.
 pub(crate) fn remove_dir(dir: &Path) -> Result<(), IoError> {
     fs::remove_dir(dir).map_err(|source| IoError::new(IoOp::Remove, dir, source))
+}
+
+/// Removes a file.
+pub(crate) fn remove(path: &Path) -> Result<(), IoError> {
+    fs::remove_file(path).map_err(|source| IoError::new(IoOp::Remove, path, source))
 }

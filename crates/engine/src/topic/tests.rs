@@ -186,3 +186,44 @@ fn all_options_are_described_and_only_topics_have_any() {
     assert!(describe_options(OptionScope::Stream).is_empty());
     assert!(describe_options(OptionScope::User).is_empty());
 }
+
+/// Each option at its bounds and beyond, as a number: what is refused is named with the value and what
+/// is allowed (CFG-1).
+#[test]
+fn numbers_at_and_beyond_the_bounds() {
+    let values = [0, 1, 511, 4_095, 4_097, 1 << 20, (1 << 20) + 512, 1 << 30, (1 << 30) + 512];
+    let beyond = [u64::from(u32::MAX) + 1, u64::MAX - 1, u64::MAX, (1 << 20) - 1, (1 << 20) + 1];
+    let all = values.into_iter().chain(beyond);
+    type Fits = fn(u64) -> bool;
+    let options: [(&str, Fits); 4] = [
+        ("message_expiry", |_| true),
+        // Never below the size of a segment, 1 GiB here.
+        ("max_topic_size", |v| v == 0 || v >= 1 << 30),
+        ("segment_size", |v| v == 0 || v % 512 == 0 && (1 << 20..=1 << 30).contains(&v)),
+        ("size_of_messages_required_to_save", |v| v <= 1 << 30),
+    ];
+    for value in all {
+        for (key, fits) in options {
+            let asked = block(&[(key, HeaderValue::Uint64(value))]);
+            match TopicOptions::resolve(1, &asked.block()) {
+                Ok(options) => {
+                    assert!(fits(value), "{key} = {value}");
+                    options.config().validate().unwrap_or_else(|e| panic!("{key} = {value}: {e}"));
+                    options.config().log().validate().unwrap();
+                }
+                Err(error) => {
+                    assert!(!fits(value), "{key} = {value}: {error}");
+                    let text = error.to_string();
+                    assert!(text.contains(key) && text.contains(&value.to_string()), "{text}");
+                }
+            }
+        }
+        let Ok(messages) = u32::try_from(value) else { continue };
+        let asked = block(&[("messages_required_to_save", HeaderValue::Uint32(messages))]);
+        let resolved = TopicOptions::resolve(1, &asked.block());
+        assert_eq!(resolved.is_ok(), (1..=16_777_216).contains(&messages), "{messages}");
+        // Another width is another kind.
+        let wide = block(&[("messages_required_to_save", HeaderValue::Uint64(value))]);
+        assert!(TopicOptions::resolve(1, &wide.block()).is_err());
+    }
+}

@@ -67,6 +67,11 @@ impl SimDisk {
         self.inner.state.borrow().used
     }
 
+    /// Bytes of the files that have a name. [`SimDisk::used`] is more while an unlinked file is open.
+    pub fn named_bytes(&self) -> u64 {
+        self.inner.state.borrow().named_bytes()
+    }
+
     /// Limits the files open at a time; beyond it EMFILE.
     pub fn set_open_files_max(&self, files: usize) {
         self.inner.state.borrow_mut().limits.open_files = files;

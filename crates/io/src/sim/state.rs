@@ -210,18 +210,25 @@ impl DiskState {
         self.orphans.retain(|ino| tree.node(*ino).is_some());
     }
 
+    /// Bytes taken by the files that have a name.
+    pub(super) fn named_bytes(&self) -> u64 {
+        self.space_of(&self.tree.linked())
+    }
+
+    fn space_of(&self, nodes: &BTreeSet<Ino>) -> u64 {
+        let space = |ino: &Ino| match self.tree.node(*ino) {
+            Some(Node::File(content)) => Some(content.space()),
+            _ => None,
+        };
+        nodes.iter().filter_map(space).sum()
+    }
+
     /// Counts the bytes taken afresh: names may have come back or gone.
     pub(super) fn recount(&mut self) {
         let mut counted = self.tree.linked();
         self.orphans.retain(|ino| !counted.contains(ino));
         counted.extend(self.handles.values().map(|h| h.ino));
-        self.used = counted
-            .iter()
-            .filter_map(|ino| match self.tree.node(*ino) {
-                Some(Node::File(content)) => Some(content.space()),
-                _ => None,
-            })
-            .sum();
+        self.used = self.space_of(&counted);
     }
 
     /// Ends everything in flight, every handle and every lock. With `power`, keeps what was synced

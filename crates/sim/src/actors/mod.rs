@@ -1,6 +1,7 @@
 //! Those who do things in a life, each a task of its own with a generator of its own: producers,
-//! readers, an operator a partition, and one who makes things go wrong.
+//! readers, consumers that store offsets, an operator a partition, and one who makes things go wrong.
 
+mod consumer;
 mod operator;
 mod producer;
 mod reader;
@@ -16,6 +17,7 @@ use corelog_io::{Platform, Spawn};
 use crate::opening::Engine;
 use crate::world::World;
 
+pub(crate) use consumer::key;
 pub(crate) use operator::reopen;
 pub(crate) use producer::settle;
 pub(crate) use reader::read_all;
@@ -38,7 +40,11 @@ impl Cast {
                 cast.act(world, producer::produce(of, partition, number, cast.clone(), rng));
             }
             for _ in 0..params.readers {
-                cast.act(world, reader::consume(Rc::clone(world), partition, rng.fork()));
+                cast.act(world, reader::read(Rc::clone(world), partition, rng.fork()));
+            }
+            for number in 0..params.consumers {
+                let of = Rc::clone(world);
+                cast.act(world, consumer::consume(of, partition, number, rng.fork()));
             }
             let (of, engine) = (Rc::clone(world), Rc::clone(engine));
             cast.act(world, operator::operate(of, engine, partition, rng.fork()));

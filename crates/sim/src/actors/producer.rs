@@ -106,6 +106,10 @@ async fn in_turn(
     while producer.is_behind() && !world.winding_down.get() {
         world.sleep_us(pause_us).await;
         pause_us = (pause_us * 2).min(10_000);
+        // What waits for the end of a recovery would count as recovered.
+        if world.parts[partition].poisoned.get() && world.door(partition).is_none() {
+            continue;
+        }
         // Each try takes its place anew: other producers' appends may stand before it by now.
         world.parts[partition].oracle.borrow_mut().called_again(call);
         let Some(answer) = producer.retry() else { break };

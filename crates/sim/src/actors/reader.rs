@@ -1,19 +1,26 @@
 //! A reader: polls of every kind, each answer held against the oracle.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
 
-use corelog_io::IoOp;
 use corelog_io::sim::Rng;
-use corelog_storage::{From, PollQuery};
+use corelog_io::{Clock, IoOp, Platform};
+use corelog_storage::{ConsumerKey, From, PollQuery, Watermarks};
 
 use crate::door::{Door, Read};
 use crate::mischief;
-use crate::oracle::Asked;
+use crate::oracle::{Asked, Bounds, Broken, Got, Seen, Value};
 use crate::probes::Probe;
 use crate::world::World;
 
+/// So long a wait is longer than anything that holds up a read.
+const LONG: Duration = Duration::from_secs(10);
+
 /// Polls until the life winds down.
-pub(super) async fn consume(world: Rc<World>, partition: usize, mut rng: Rng) {
+pub(super) async fn read(world: Rc<World>, partition: usize, mut rng: Rng) {
     let params = world.params.partition(partition).clone();
     let mut next = 0;
     while !world.winding_down.get() {
@@ -32,7 +39,8 @@ pub(super) async fn consume(world: Rc<World>, partition: usize, mut rng: Rng) {
         };
         let max_messages = [0, 1, 3, 1_000, u32::MAX][rng.index(5)];
         let max_bytes = [0, 1_000, 100_000, 8 << 20][rng.index(4)];
-        let query = PollQuery::new(from, max_messages, max_bytes);
+        let max_wait = Duration::from_millis([0, 0, 0, 5][rng.index(4)]);
+        let query = PollQuery { max_wait, ..PollQuery::new(from, max_messages, max_bytes) };
         if let Some(after) = poll(&world, partition, &door, query).await {
             next = after;
         }
@@ -40,42 +48,206 @@ pub(super) async fn consume(world: Rc<World>, partition: usize, mut rng: Rng) {
 }
 
 /// One poll, judged. Where it was served, the offset to go on from.
-async fn poll(world: &World, partition: usize, door: &Door, query: PollQuery) -> Option<u64> {
+pub(super) async fn poll(
+    world: &World,
+    partition: usize,
+    door: &Door,
+    query: PollQuery,
+) -> Option<u64> {
+    let part = &world.parts[partition];
     let fsync = world.params.partition(partition).config.enforce_fsync;
-    let faults = || world.allowed.borrow().has_errors();
-    let before = door.bounds(door.watermarks().await?, fsync, faults());
+    let known = part.oracle.borrow().known_end();
+    let life = part.oracle.borrow().incarnation();
+    let marks = door.watermarks().await?;
+    if part.oracle.borrow().incarnation() != life || !world.judge_marks(partition, marks, known) {
+        return None;
+    }
+    let faults = world.allowed.borrow().has_errors();
+    let before = door.bounds(marks, fsync, faults);
     let read = world.sim.disk().count(IoOp::Read);
     let PollQuery { from, max_messages, max_bytes, .. } = query;
-    let asked = Asked { from, max_messages, max_bytes, before };
-    let answer = door.poll(query).await;
+    let next = match from {
+        From::Next(who) => part.oracle.borrow().next_of(who),
+        _ => None,
+    };
+    let loosened = part.oracle.borrow().loosened();
+    let commit = Commit::begin(world, partition, query.commit);
+    let begun = Waiting::begin(world, partition);
+    let (answer, middle) = begun.answer(world, door, query).await;
     if world.sim.disk().count(IoOp::Read) > read {
         world.hit(Probe::FromDisk);
     }
-    let Read::Ok(got) = &answer else { return judge(world, partition, from, &answer) };
+    // Of a life that is over: nobody knows any more what it held.
+    if part.oracle.borrow().incarnation() != life {
+        return None;
+    }
+    let next = next.filter(|_| part.oracle.borrow().loosened() == loosened);
+    let asked = Asked { from, max_messages, max_bytes, next, before };
+    commit.settle(world, partition, &answer, begun.is_disturbed(world, partition));
+    let Read::Ok(got) = &answer else {
+        // What was asked for may have been trimmed meanwhile: it begins at the new start.
+        let start = door.watermarks().await.map_or(marks.start(), |marks| marks.start());
+        let from = match from {
+            From::Offset(offset) => From::Offset(offset.max(start)),
+            other => other,
+        };
+        return judge(world, partition, from, &answer);
+    };
     // Busy, or the partition is closed meanwhile: what it may serve is not known any more.
     let after = door.bounds(door.watermarks().await?, fsync, true);
+    if part.oracle.borrow().incarnation() != life {
+        return None;
+    }
     world.note(&format!(
         "p{partition} poll {from:?} ({max_messages}, {max_bytes}): {} messages from {:?} to {}",
         got.messages, got.first, got.next
     ));
-    let seen = world.parts[partition].oracle.borrow_mut().served(&asked, got, after);
+    let middle = middle.map(|marks| door.bounds(marks, fsync, faults));
+    let waited = begun.judge(world, partition, &query, next, got, middle);
+    let seen = waited.and_then(|()| part.oracle.borrow_mut().served(&asked, got, after));
     match seen {
         Ok(seen) => {
-            if seen.sliced {
-                world.hit(Probe::Sliced);
-            }
-            if seen.unanswered {
-                world.hit(Probe::UnansweredKept);
-            }
-            if seen.by_time {
-                world.hit(Probe::TimePoll);
-            }
+            probe(world, seen, next.flatten().is_some() && got.messages > 0);
             Some(got.next)
         }
         Err(broken) => {
             world.fail(format!("partition {partition}: {broken}"));
             None
         }
+    }
+}
+
+fn probe(world: &World, seen: Seen, is_next: bool) {
+    if is_next {
+        world.hit(Probe::NextServed);
+    }
+    if seen.sliced {
+        world.hit(Probe::Sliced);
+    }
+    if seen.unanswered {
+        world.hit(Probe::UnansweredKept);
+    }
+    if seen.by_time {
+        world.hit(Probe::TimePoll);
+    }
+}
+
+/// What a poll is to commit, if anything.
+struct Commit(Option<(ConsumerKey, usize)>);
+
+impl Commit {
+    fn begin(world: &World, partition: usize, who: Option<ConsumerKey>) -> Self {
+        let now_us = world.platform().clock().now_us();
+        let mut oracle = world.parts[partition].oracle.borrow_mut();
+        // How far it will get nobody knows before its answer.
+        Commit(who.map(|who| (who, oracle.offset_called(who, Value::Anything, now_us))))
+    }
+
+    fn settle(self, world: &World, partition: usize, answer: &Read, disturbed: bool) {
+        let Some((who, attempt)) = self.0 else { return };
+        let mut oracle = world.parts[partition].oracle.borrow_mut();
+        match answer {
+            Read::Ok(got) if got.messages > 0 => {
+                world.hit(Probe::Committed);
+                let is_full = oracle.others_stored(who) >= world.params.limits.consumers;
+                let may_fail = is_full || disturbed || world.allowed.borrow().has_causes();
+                oracle.committed(who, attempt, got.next - 1, may_fail);
+            }
+            Read::Closed | Read::Unopened(_) | Read::Bug(_) => {}
+            _ => oracle.offset_refused(who, attempt),
+        }
+    }
+}
+
+/// A poll that may wait: since when, and what had been closed by then.
+#[derive(Clone, Copy)]
+struct Waiting {
+    begun: Duration,
+    endings: u64,
+}
+
+impl Waiting {
+    fn begin(world: &World, partition: usize) -> Self {
+        let endings = world.parts[partition].endings.get();
+        Waiting { begun: world.sim.clock().elapsed(), endings }
+    }
+
+    /// Somebody has begun to close the partition: it need not wait then.
+    fn is_disturbed(self, world: &World, partition: usize) -> bool {
+        let part = &world.parts[partition];
+        part.endings.get() != self.endings || part.changing.get()
+    }
+
+    /// The answer, and where the log stood when half of the time was over.
+    async fn answer(
+        self,
+        world: &World,
+        door: &Door,
+        query: PollQuery,
+    ) -> (Read, Option<Watermarks>) {
+        let mut answer = pin!(door.poll(query));
+        let half = query.max_wait / 2;
+        let mut look = pin!(async {
+            world.platform().clock().sleep(half).await;
+            door.watermarks().await
+        });
+        let mut middle = None;
+        let answer = poll_fn(|cx| {
+            if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
+                return Poll::Ready(answer);
+            }
+            if !half.is_zero()
+                && middle.is_none()
+                && let Poll::Ready(marks) = look.as_mut().poll(cx)
+            {
+                middle = Some(marks);
+            }
+            Poll::Pending
+        })
+        .await;
+        (answer, middle.flatten())
+    }
+
+    /// It waited as long as it was asked to, and no longer than it had to.
+    fn judge(
+        self,
+        world: &World,
+        partition: usize,
+        query: &PollQuery,
+        next: Option<Option<u64>>,
+        got: &Got,
+        middle: Option<Bounds>,
+    ) -> Result<(), Broken> {
+        let PollQuery { from, max_wait, max_messages, .. } = *query;
+        if max_wait.is_zero() || max_messages == 0 || self.is_disturbed(world, partition) {
+            return Ok(());
+        }
+        let waited = world.sim.clock().elapsed() - self.begun;
+        if got.messages == 0 && waited < max_wait {
+            return Err(format!("nothing after {waited:?} of {max_wait:?}"));
+        }
+        let first = match (from, next) {
+            (From::Offset(offset), _) => offset,
+            (From::Next(_), Some(Some(stored))) => stored + 1,
+            _ => return Ok(()),
+        };
+        let was_there = middle.is_some_and(|middle| first < middle.must && middle.start <= first);
+        if !was_there {
+            if got.messages == 0 {
+                world.hit(Probe::WaitedInVain);
+            } else if middle.is_some() {
+                world.hit(Probe::Woken);
+            }
+            return Ok(());
+        }
+        // What is read may be slow; only where half of the time is long that cannot be the reason.
+        if got.messages == 0 || (max_wait >= LONG && waited >= max_wait) {
+            return Err(format!(
+                "{from:?} was there after half of {max_wait:?}; {} messages after {waited:?}",
+                got.messages
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -120,9 +292,8 @@ pub(crate) async fn read_all(world: &World, partition: usize, rng: &mut Rng) {
             None => world.sleep_us(500).await,
         }
     };
-    let told = world.parts[partition].oracle.borrow_mut().watermarks(marks, known);
-    if let Err(broken) = told {
-        return world.fail(format!("partition {partition}: {broken}"));
+    if !world.judge_marks(partition, marks, known) {
+        return;
     }
     let end = door.bounds(marks, fsync, world.allowed.borrow().has_errors()).must;
     let mut next = marks.start();

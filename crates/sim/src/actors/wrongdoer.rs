@@ -23,10 +23,11 @@ const ERRORS: &[(IoOp, i32)] = &[
     (IoOp::Rename, errno::EIO),
     (IoOp::Close, errno::EIO),
     (IoOp::List, errno::EIO),
+    (IoOp::Remove, errno::EIO),
 ];
 
 /// Files that a fault is narrowed to.
-const FILES: &[&str] = &[".log", ".log", ".index", "manifest", "/"];
+const FILES: &[&str] = &[".log", ".log", ".index", "manifest", "consumer_offsets", "/"];
 
 /// One thing that goes wrong.
 #[derive(Clone, Copy)]
@@ -187,12 +188,14 @@ async fn buffers(world: &World, rng: &mut Rng) {
 }
 
 async fn clock(world: &World, rng: &mut Rng) {
+    world.latest_us();
     let clock = world.sim.clock();
     if rng.chance(1, 3) {
         world.note("the ceiling of the clock is held");
         clock.hold_ceiling(true);
         // The ceiling lies up to two seconds ahead: only a step brings the clock there.
         clock.step(rng.between(0, 3_000_000) as i64);
+        world.latest_us();
         world.sleep_us(rng.between(1_000, 100_000)).await;
         if corelog_io::Clock::now_us(clock) >= corelog_io::Clock::ceiling_us(clock) {
             world.hit(Probe::CeilingHeld);

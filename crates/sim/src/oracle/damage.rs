@@ -42,6 +42,11 @@ impl Damage {
         self.cut_from.map_or(promised, |from| promised.min(from))
     }
 
+    /// The segments that begin at or before `offset`, and the offset itself.
+    pub(super) fn segments_to(&self, offset: u64) -> Vec<u64> {
+        self.segments.range(..=offset).copied().chain([offset]).collect()
+    }
+
     fn segment_of(&self, offset: u64) -> u64 {
         self.segments.range(..=offset).next_back().copied().unwrap_or(0)
     }

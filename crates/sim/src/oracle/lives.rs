@@ -18,6 +18,8 @@ pub(crate) enum Crash {
 pub(crate) struct Openness {
     /// Batches that were answered and that the crash was allowed to take.
     pub(crate) answered_lost: u64,
+    /// Stored offsets that may have been above the end, and were put down to it.
+    pub(crate) put_down: u64,
 }
 
 impl Oracle {
@@ -27,11 +29,40 @@ impl Oracle {
             self.safe_from_kill = self.safe_from_cut;
         }
         self.flushed = [0; 2];
+        self.consumers.crashed();
     }
 
     /// The partition was closed in order, after so many calls.
     pub(crate) fn closed(&mut self, calls: usize) {
         self.flushed(Ack::Durable, calls);
+        self.consumers.closed();
+    }
+
+    /// Which life of the partition's id this is.
+    pub(crate) fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// The id is about to be opened in this life. With a new one everything begins anew: nothing that
+    /// was sent before may ever be seen again.
+    pub(crate) fn life_is(&mut self, incarnation: u64) {
+        if incarnation == self.incarnation {
+            return;
+        }
+        self.sent.iter_mut().for_each(|sent| sent.fate = Fate::Nowhere);
+        *self = Oracle {
+            incarnation,
+            sent: std::mem::take(&mut self.sent),
+            calls: self.calls,
+            first_call: self.calls,
+            life_call: self.calls,
+            ..Oracle::new(self.partition_id, self.enforce_fsync)
+        };
+    }
+
+    /// True where the batch was sent to a life of the id that is over.
+    pub(super) fn is_over(&self, call: usize) -> bool {
+        self.sent[call].order < self.life_call
     }
 
     /// Whether a log may end there when it is opened.
@@ -44,7 +75,13 @@ impl Oracle {
     }
 
     /// The partition was opened and stands at `marks`.
-    pub(crate) fn opened(&mut self, marks: Watermarks) -> Result<Openness, Broken> {
+    /// Stored offsets are in doubt where they are `lost`.
+    pub(crate) fn opened(
+        &mut self,
+        marks: Watermarks,
+        lost: bool,
+        latest_us: u64,
+    ) -> Result<Openness, Broken> {
         let end = marks.appended();
         self.check_end(end)?;
         let mut openness = Openness::default();
@@ -60,7 +97,9 @@ impl Oracle {
         }
         self.safe_from_kill = self.safe_from_kill.min(end);
         self.safe_from_cut = self.safe_from_cut.min(end);
-        self.watermarks(marks, 0)?;
+        openness.put_down = self.consumers.opened(end, lost);
+        self.barrier_may_rise();
+        self.watermarks(marks, 0, latest_us)?;
         self.opening_is_over();
         self.opened_at = end;
         self.first_call = self.calls;

@@ -8,12 +8,16 @@
 //! | nothing comes back that was refused or lost; nothing is stored twice | `lives` |
 //! | a poll serves what was sent, byte for byte, from where it was asked, nothing beyond what it may | `served` |
 //! | what lies where the disk was damaged may be missing, but is never served wrong | `damage` |
+//! | the front of the log goes where it may, and never comes back | `retained` |
+//! | stored offsets are kept, and never above the log's end | `consumers` |
 //!
 //! The oracle knows every batch that was sent, and the log as far as answers and polls have told.
 //! What was sent and not answered may or may not be in the log; it is learnt when it is seen.
 
+mod consumers;
 mod damage;
 mod lives;
+mod retained;
 mod served;
 #[cfg(test)]
 mod tests;
@@ -24,9 +28,10 @@ use corelog_storage::{Ack, Appended, Watermarks};
 
 use crate::batches::ProducerBatch;
 
+pub(crate) use consumers::Value;
 pub(crate) use damage::Reported;
 pub(crate) use lives::Crash;
-pub(crate) use served::{Asked, Bounds, Got};
+pub(crate) use served::{Asked, Bounds, Got, Seen};
 
 /// A broken promise, in words.
 pub(crate) type Broken = String;
@@ -68,10 +73,11 @@ pub(crate) struct Oracle {
     calls: usize,
     /// By base offset.
     log: BTreeMap<u64, Entry>,
-    /// First retained offset, as it was told last; it never goes back.
-    start: u64,
-    /// The highest offset below which a trim was asked to drop what it can.
-    start_most: u64,
+    retained: retained::Retained,
+    consumers: consumers::Consumers,
+    /// Which life of the partition's id this is, and the first call that can belong to it.
+    incarnation: u64,
+    life_call: usize,
     /// A kill takes nothing below this offset.
     safe_from_kill: u64,
     /// A power cut takes nothing below this offset.
@@ -96,8 +102,10 @@ impl Oracle {
             sent: Vec::new(),
             calls: 0,
             log: BTreeMap::new(),
-            start: 0,
-            start_most: 0,
+            retained: retained::Retained::default(),
+            consumers: consumers::Consumers::default(),
+            incarnation: 1,
+            life_call: 0,
             safe_from_kill: 0,
             safe_from_cut: 0,
             flushed: [0; 2],
@@ -136,6 +144,9 @@ impl Oracle {
 
     /// Call `call` was answered: the batch is stored.
     pub(crate) fn answered(&mut self, call: usize, appended: Appended) -> Result<(), Broken> {
+        if self.is_over(call) {
+            return Ok(());
+        }
         let Appended { base_offset, base_timestamp, message_count } = appended;
         let count = self.sent[call].batch.messages();
         if message_count as usize != count {
@@ -155,6 +166,9 @@ impl Oracle {
 
     /// Call `call` was refused, and nothing stored.
     pub(crate) fn refused(&mut self, call: usize) -> Result<(), Broken> {
+        if self.is_over(call) {
+            return Ok(());
+        }
         if let Fate::Stored(at) = self.sent[call].fate {
             return Err(format!("call {call} was refused, but its batch is at offset {at}"));
         }
@@ -178,13 +192,18 @@ impl Oracle {
     }
 
     /// The partition says where it stands; it was asked when the log was known up to `known`.
-    pub(crate) fn watermarks(&mut self, marks: Watermarks, known: u64) -> Result<(), Broken> {
+    pub(crate) fn watermarks(
+        &mut self,
+        marks: Watermarks,
+        known: u64,
+        latest_us: u64,
+    ) -> Result<(), Broken> {
         let (start, durable) = (marks.start(), marks.durable());
         let (written, appended) = (marks.written(), marks.appended());
         if start > durable || durable > written || written > appended {
             return Err(format!("watermarks out of order: {marks:?}"));
         }
-        self.check_start(start)?;
+        self.check_start(start, latest_us)?;
         // Behind damage the marks may stand above offsets that nothing was ever stored at.
         let most = if self.damage.has_any() { self.known_end() } else { u64::MAX };
         self.promise(written.min(most), Ack::Written);
@@ -192,28 +211,6 @@ impl Oracle {
         if appended < known {
             return Err(format!("offset {known} was given away, but the end is {appended}"));
         }
-        Ok(())
-    }
-
-    /// A trim up to this offset was asked for: from now on the log may begin later.
-    pub(crate) fn trim_asked(&mut self, up_to: u64) {
-        self.start_most = self.start_most.max(up_to);
-    }
-
-    /// A trim has ended: the start is durable.
-    pub(crate) fn trimmed(&mut self, start: u64) -> Result<(), Broken> {
-        self.check_start(start)
-    }
-
-    fn check_start(&mut self, start: u64) -> Result<(), Broken> {
-        let (least, most) = (self.start, self.start_most.max(self.start));
-        if !(least..=most).contains(&start) {
-            return Err(format!("the first retained offset is {start}, not in {least}..={most}"));
-        }
-        if start != least && start < self.known_end() && !self.log.contains_key(&start) {
-            return Err(format!("the log was trimmed to {start}, where no batch begins"));
-        }
-        self.start = start;
         Ok(())
     }
 

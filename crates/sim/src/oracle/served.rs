@@ -23,6 +23,8 @@ pub(crate) struct Asked {
     pub(crate) from: From,
     pub(crate) max_messages: u32,
     pub(crate) max_bytes: usize,
+    /// For a poll of what is next: the offset that is stored, where that is known.
+    pub(crate) next: Option<Option<u64>>,
     /// As it stood before the call.
     pub(crate) before: Bounds,
 }
@@ -86,6 +88,11 @@ impl Oracle {
         seen: &mut Seen,
     ) -> Result<(), Broken> {
         let before = asked.before;
+        if let Some(first) = got.first
+            && first < before.start
+        {
+            return Err(format!("served {first}, below the start {} ({asked:?})", before.start));
+        }
         let back = |end: u64, count: u32, start: u64| end.saturating_sub(count.into()).max(start);
         // The lowest and the highest place where it may begin.
         let (low, high) = match asked.from {
@@ -95,8 +102,14 @@ impl Oracle {
                 (back(before.must, count, before.start), back(after.may, count, after.start))
             }
             From::Timestamp(time) => return self.check_time(asked, got, after, time, seen),
-            // The readers keep their own places; stored ones have tests in storage.
-            From::Next(_) => (before.start, u64::MAX),
+            From::Next(_) => match asked.next {
+                Some(Some(stored)) => {
+                    let next = stored.saturating_add(1);
+                    (next.max(before.start), next.max(after.start))
+                }
+                Some(None) => (before.start, after.start),
+                None => (before.start, u64::MAX),
+            },
         };
         match got.first {
             Some(first) if !(low..=high).contains(&first) => {

@@ -1,9 +1,9 @@
 //! Each promise, broken once: an oracle that never objects proves nothing.
 
 use corelog_io::sim::Rng;
-use corelog_storage::{Ack, Appended, From};
+use corelog_storage::{Ack, Appended, ConsumerKey, From};
 
-use super::{Asked, Bounds, Crash, Got, Oracle};
+use super::{Asked, Bounds, Crash, Got, Oracle, Value};
 use crate::batches::{ProducerBatch, Sizes};
 
 const SIZES: Sizes = Sizes { messages: 1, bytes: 100, giant_in: 1_000_000 };
@@ -36,7 +36,7 @@ fn bounds(end: u64) -> Bounds {
 }
 
 fn asked(from: From) -> Asked {
-    Asked { from, max_messages: 10, max_bytes: 1_000, before: bounds(3) }
+    Asked { from, max_messages: 10, max_bytes: 1_000, next: None, before: bounds(3) }
 }
 
 /// Three batches at 0, 1, 2 with times 10, 11, 12.
@@ -149,4 +149,115 @@ fn damage_excuses_what_lies_at_it_and_no_more() {
     oracle.opens_at(mark(second));
     oracle.check_end(0).unwrap_err();
     oracle.check_end(1).unwrap();
+}
+
+fn who(id: u32) -> ConsumerKey {
+    ConsumerKey { kind: corelog_format::ConsumerKind::Consumer, id }
+}
+
+#[test]
+fn the_start_moves_only_where_it_may() {
+    let moved = |ask: fn(&mut Oracle), start: u64, latest_us: u64| {
+        let mut oracle = answered([Ack::Durable; 3]);
+        oracle.start_rests();
+        ask(&mut oracle);
+        oracle.check_start(start, latest_us)
+    };
+    moved(|_| {}, 0, 99).unwrap();
+    moved(|_| {}, 1, 99).unwrap_err();
+    moved(|oracle| oracle.trim_asked(1), 1, 99).unwrap();
+    moved(|oracle| oracle.trim_asked(1), 2, 99).unwrap_err();
+    moved(Oracle::deletion_asked, 2, 99).unwrap();
+    // By age: the batches have the times 10, 11 and 12.
+    let old = |oracle: &mut Oracle| {
+        let expiry = Some(std::time::Duration::from_micros(5));
+        oracle.rule_is(corelog_storage::Retention { expiry, sealed_bytes: None });
+    };
+    moved(old, 2, 16).unwrap();
+    moved(old, 2, 15).unwrap_err();
+    // By size: no batch has 2,000 bytes.
+    let much = |oracle: &mut Oracle| {
+        let sealed_bytes = Some(6_000);
+        oracle.rule_is(corelog_storage::Retention { expiry: None, sealed_bytes });
+    };
+    moved(much, 1, 99).unwrap_err();
+    // Never back.
+    let mut oracle = answered([Ack::Durable; 3]);
+    oracle.trim_asked(2);
+    oracle.check_start(2, 99).unwrap();
+    oracle.check_start(1, 99).unwrap_err();
+}
+
+#[test]
+fn what_somebody_has_not_read_stays() {
+    let moved = |stored: u64, start: u64| {
+        let mut oracle = answered([Ack::Durable; 3]);
+        let attempt = oracle.offset_called(who(1), Value::At(stored), 1);
+        oracle.offset_stored(who(1), attempt, false);
+        oracle.start_rests();
+        oracle.deletion_asked();
+        oracle.check_start(start, 99)
+    };
+    moved(0, 1).unwrap();
+    moved(0, 2).unwrap_err();
+    moved(1, 2).unwrap();
+    // What was stored before the start was about to move does not matter.
+    let mut oracle = answered([Ack::Durable; 3]);
+    for stored in [2, 0] {
+        let attempt = oracle.offset_called(who(1), Value::At(stored), 1);
+        oracle.offset_stored(who(1), attempt, false);
+    }
+    oracle.start_rests();
+    oracle.deletion_asked();
+    oracle.check_start(2, 99).unwrap_err();
+}
+
+#[test]
+fn stored_offsets_are_what_they_may_be() {
+    // Stored as durable, then another one in memory, then a crash at an end of the log.
+    let after = |end: u64, told: Option<u64>| {
+        let mut oracle = answered([Ack::Durable; 3]);
+        for (stored, durable) in [(0, false), (1, true), (2, false)] {
+            let attempt = oracle.offset_called(who(1), Value::At(stored), 1);
+            oracle.offset_stored(who(1), attempt, durable);
+        }
+        oracle.consumers.opened(end, false);
+        oracle.offset_told(who(1), told).map(|_| ())
+    };
+    after(3, Some(2)).unwrap();
+    after(3, Some(1)).unwrap();
+    after(3, Some(0)).unwrap_err();
+    after(3, None).unwrap_err();
+    after(2, Some(2)).unwrap_err();
+    after(1, Some(0)).unwrap();
+    after(0, None).unwrap();
+    after(0, Some(0)).unwrap_err();
+    // In memory the last one counts, and a refused one does not.
+    let mut oracle = answered([Ack::Durable; 3]);
+    let attempt = oracle.offset_called(who(1), Value::At(1), 1);
+    oracle.offset_stored(who(1), attempt, false);
+    let attempt = oracle.offset_called(who(1), Value::At(2), 1);
+    oracle.offset_refused(who(1), attempt);
+    assert_eq!(oracle.next_of(who(1)), Some(Some(1)));
+    oracle.offset_told(who(1), Some(2)).unwrap_err();
+    oracle.offset_told(who(1), Some(1)).unwrap();
+    oracle.offset_told(who(2), None).unwrap();
+    // A poll commits, and never goes back.
+    let attempt = oracle.offset_called(who(1), Value::Anything, 1);
+    oracle.committed(who(1), attempt, 0, false);
+    oracle.offset_told(who(1), Some(0)).unwrap_err();
+    oracle.offset_told(who(1), Some(1)).unwrap();
+}
+
+#[test]
+fn a_new_life_of_the_id_has_nothing_of_the_old_one() {
+    let mut oracle = answered([Ack::Durable; 3]);
+    let attempt = oracle.offset_called(who(1), Value::At(1), 1);
+    oracle.offset_stored(who(1), attempt, true);
+    oracle.life_is(2);
+    assert_eq!((oracle.known_end(), oracle.next_of(who(1))), (0, Some(None)));
+    // What was answered late is of no interest, what is served is.
+    oracle.answered(1, told(1, 11)).unwrap();
+    let poll = Asked { before: bounds(1), ..asked(From::First) };
+    oracle.served(&poll, &stored(0, 0, 10), bounds(1)).unwrap_err();
 }

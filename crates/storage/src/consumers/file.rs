@@ -158,6 +158,8 @@ impl Table {
             }
         }
         let slot_len = need.max(self.slot_len);
+        // Until it is done nobody knows which file stands there, and how long its slots are.
+        self.slot_len = 0;
         self.create(shared, &stored, slot_len).await?;
         (self.sequence, self.next, self.slot_len) = (sequence, Slot::B, slot_len);
         Ok(())

@@ -21,8 +21,9 @@ use std::time::Duration;
 
 use corelog_format::checksum::xxh32;
 use corelog_format::{ConsumerKind, Identifier, OffsetEntry};
-use corelog_io::{Clock, IoError, Platform};
+use corelog_io::{Clock, IoError, IoOp, Platform};
 
+use crate::canary::{self, Canary};
 use crate::partition::{Inner, Partition};
 use crate::signal::{Promise, Signal, first_of};
 use crate::{Ack, Answer};
@@ -290,7 +291,10 @@ impl<P: Platform, A: Answer> Inner<P, A> {
     ) -> impl Future<Output = Result<(), OffsetError>> + use<P, A> {
         let waits = match changed {
             Err(error) => Err(error),
-            Ok(_) if ack == Ack::Appended && !self.config.enforce_fsync => {
+            Ok(_)
+                if ack == Ack::Appended && !self.config.enforce_fsync
+                    || canary::is(Canary::EarlyOffset) =>
+            {
                 self.store_offsets_soon();
                 Ok(None)
             }
@@ -382,6 +386,13 @@ impl<P: Platform, A: Answer> Storing<P, A> {
         };
         let table = self.table.as_mut().expect("one task stores at a time");
         let result = table.store(&self.inner.shared, entries).await;
+        if let Err(error) = &result
+            && error.op == IoOp::SyncDir
+        {
+            // Other names in the directory may be lost with this one: a new segment's, too.
+            self.inner.poison(again(error));
+            self.inner.pump();
+        }
         let answered: Vec<_> = {
             let mut state = self.inner.consumers.state.borrow_mut();
             if result.is_ok() {
