@@ -94,7 +94,8 @@ impl Params {
             (0..count).map(|_| PartitionParams::draw(rng)).collect();
         let wrongs = Wrongs::draw(rng);
         if wrongs.rot || wrongs.lies || wrongs.errors {
-            // What could not be read at an opening may be torn, and stays. Without verification damage may be served: that is what the option says.
+            // What could not be read at an opening may be torn, and stays. Without verification
+            // damage may be served: that is what the option says.
             partitions.iter_mut().for_each(|partition| partition.config.verify_reads = true);
         }
         let write_bytes = one_of(rng, &[4 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20]);

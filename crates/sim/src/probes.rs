@@ -41,7 +41,7 @@ probes! {
     OffsetFailed: "an offset could not be made durable",
     OffsetLost: "a crash took an offset that was not durable",
     PutDown: "an opening may have put an offset down to the log's end",
-    Committed: "a poll committed what it served",
+    AutoStored: "a poll stored what it served",
     NextServed: "a poll went on behind a stored offset",
     Woken: "a poll that waited was answered with what came",
     WaitedInVain: "a poll waited until its time was over",

@@ -80,6 +80,11 @@ impl Marker {
         self.manifest.adopted_end
     }
 
+    /// True where the manifest was stored once only: no other slot stands in for it.
+    pub(crate) fn is_first(&self) -> bool {
+        self.manifest.sequence == 1
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

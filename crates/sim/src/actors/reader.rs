@@ -148,10 +148,10 @@ impl Commit {
         let mut oracle = world.parts[partition].oracle.borrow_mut();
         match answer {
             Read::Ok(got) if got.messages > 0 => {
-                world.hit(Probe::Committed);
+                world.hit(Probe::AutoStored);
                 let is_full = oracle.others_stored(who) >= world.params.limits.consumers;
                 let may_fail = is_full || disturbed || world.allowed.borrow().has_causes();
-                oracle.committed(who, attempt, got.next - 1, may_fail);
+                oracle.auto_stored(who, attempt, got.next - 1, may_fail);
             }
             Read::Closed | Read::Unopened(_) | Read::Bug(_) => {}
             _ => oracle.offset_refused(who, attempt),

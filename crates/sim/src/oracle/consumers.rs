@@ -6,7 +6,7 @@
 //! | an offset that was answered as durable survives every crash | [`Oracle::offset_stored`] |
 //! | else it is durable within a second, or lost with everything that was stored after it | [`Oracle::offsets_aged`] |
 //! | never above the end of a log that was opened, and for good | `Consumers::opened` |
-//! | auto-commit never goes back | [`Oracle::committed`] |
+//! | auto-commit never goes back | [`Oracle::auto_stored`] |
 
 use std::collections::BTreeMap;
 
@@ -193,7 +193,7 @@ impl Oracle {
 
     /// A poll has served `who` up to `last` and was to commit that. `may_fail`: it may have been one
     /// too many, or too late.
-    pub(crate) fn committed(
+    pub(crate) fn auto_stored(
         &mut self,
         who: ConsumerKey,
         attempt: usize,

@@ -244,7 +244,7 @@ fn stored_offsets_are_what_they_may_be() {
     oracle.offset_told(who(2), None).unwrap();
     // A poll commits, and never goes back.
     let attempt = oracle.offset_called(who(1), Value::Anything, 1);
-    oracle.committed(who(1), attempt, 0, false);
+    oracle.auto_stored(who(1), attempt, 0, false);
     oracle.offset_told(who(1), Some(0)).unwrap_err();
     oracle.offset_told(who(1), Some(1)).unwrap();
 }

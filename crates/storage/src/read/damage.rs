@@ -69,9 +69,10 @@ fn error<P: Platform, A: Answer>(
     }
 }
 
-/// The first batch of the segment behind the place where `cursor` stopped, at damage or at what cannot
-/// be read. Between there and the next place that the index names, a batch counts only if whole batches lead from it to just that place: one
-/// that stands in a message's payload does not pass for a batch of the log.
+/// The first batch of the segment behind the place where `cursor` stopped, at damage or at what
+/// cannot be read. Between there and the next place that the index names, a batch counts only if
+/// whole batches lead from it to just that place: one that stands in a message's payload does not
+/// pass for a batch of the log.
 pub(super) async fn behind<P: Platform, A: Answer>(cursor: &Cursor<P, A>) -> Option<Start> {
     let position = cursor.position();
     let (inner, segment) = (&cursor.source().inner, cursor.source().segment);

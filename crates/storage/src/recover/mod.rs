@@ -38,7 +38,7 @@ pub(crate) async fn open<P: Platform>(
     config: &LogConfig,
 ) -> Result<(Opened<P>, OpenReport), OpenError> {
     let disk = shared.platform().disk();
-    let survey = Survey::take(disk, place).await?;
+    let mut survey = Survey::take(disk, place).await?;
     let mut report = OpenReport { ignored: survey.ignored.clone(), ..OpenReport::default() };
     if survey.is_new {
         let place_of_stop = survey.against(false);
@@ -46,6 +46,13 @@ pub(crate) async fn open<P: Platform>(
         let row = table::decide(nothing);
         (report.row, report.why, report.created) = (row.name, row.why, true);
         return Ok((create::create(shared, place, config).await?, report));
+    }
+    if let Some(marker) = survey.marker.as_mut().filter(|marker| marker.is_first()) {
+        // Whoever stored it may have been killed before it was durable, and without it a power cut
+        // would make the log look like another server's. A mark that lags is always allowed: where
+        // this fails, the next one makes up for it.
+        let mark = marker.mark();
+        let _ = marker.store(shared, mark).await;
     }
     if survey.manifest_damaged {
         report.damage.push(OpenDamage::Manifest);

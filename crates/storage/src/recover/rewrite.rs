@@ -12,8 +12,8 @@
 //!
 //! Only verified bytes are written, each to the place where it was read, and what stands beside them
 //! in a block stays as it is: an interruption leaves what was there, and so does a decision that
-//! nothing is cut (at most a few zeros more behind the last byte). Where no mark has called files synced (another server's, or those behind damage)
-//! they are synced before the mark passes them.
+//! nothing is cut (at most a few zeros more behind the last byte). Where no mark has called files
+//! synced (another server's, or those behind damage) they are synced before the mark passes them.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
