@@ -102,7 +102,11 @@ pub(super) async fn poll(
         "p{partition} poll {from:?} ({max_messages}, {max_bytes}): {} messages from {:?} to {}",
         got.messages, got.first, got.next
     ));
-    let middle = middle.map(|marks| door.bounds(marks, fsync, faults));
+    // What was trimmed away since need not have been served.
+    let middle = middle.map(|marks| {
+        let there = door.bounds(marks, fsync, faults);
+        Bounds { start: there.start.max(after.start), ..there }
+    });
     let waited = begun.judge(world, partition, &query, next, got, middle);
     let seen = waited.and_then(|()| part.oracle.borrow_mut().served(&asked, got, after));
     match seen {
