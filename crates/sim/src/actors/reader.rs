@@ -102,11 +102,7 @@ pub(super) async fn poll(
         "p{partition} poll {from:?} ({max_messages}, {max_bytes}): {} messages from {:?} to {}",
         got.messages, got.first, got.next
     ));
-    // What was trimmed away since need not have been served.
-    let middle = middle.map(|marks| {
-        let there = door.bounds(marks, fsync, faults);
-        Bounds { start: there.start.max(after.start), ..there }
-    });
+    let middle = middle.map(|marks| door.bounds(marks, fsync, faults).without_trimmed(after));
     let waited = begun.judge(world, partition, &query, next, got, middle);
     let seen = waited.and_then(|()| part.oracle.borrow_mut().served(&asked, got, after));
     match seen {

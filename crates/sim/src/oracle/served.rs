@@ -17,6 +17,13 @@ pub(crate) struct Bounds {
     pub(crate) may: u64,
 }
 
+impl Bounds {
+    /// The same, without what was trimmed away until the log's bounds were `later`.
+    pub(crate) fn without_trimmed(self, later: Bounds) -> Bounds {
+        Bounds { start: self.start.max(later.start), ..self }
+    }
+}
+
 /// One poll.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
