@@ -19,21 +19,8 @@ use corelog_storage::{
 
 const FILE: &str = "consumer_offsets";
 
-fn consumer(id: u32) -> ConsumerKey {
-    ConsumerKey { kind: ConsumerKind::Consumer, id }
-}
-
 fn group(id: u32) -> ConsumerKey {
     ConsumerKey { kind: ConsumerKind::ConsumerGroup, id }
-}
-
-/// A log of `messages` messages, each a batch.
-async fn log_of(sim: &Sim, messages: u64) -> Log {
-    let log = open(sim.platform(), small_segments()).await;
-    for tag in 0..messages {
-        append_wait(&log, &batch(tag, &[100]), Ack::Written).await;
-    }
-    log
 }
 
 #[test]

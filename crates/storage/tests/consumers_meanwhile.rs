@@ -7,25 +7,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use common::*;
-use corelog_format::ConsumerKind;
 use corelog_io::sim::{Fault, Sim, errno};
 use corelog_io::{Clock, IoOp, Platform, Spawn};
-use corelog_storage::{Ack, ConsumerKey, From, OffsetError, PollQuery};
+use corelog_storage::{Ack, From, OffsetError, PollQuery};
 
 const FILE: &str = "consumer_offsets";
-
-fn consumer(id: u32) -> ConsumerKey {
-    ConsumerKey { kind: ConsumerKind::Consumer, id }
-}
-
-/// A log of `messages` messages, each a batch.
-async fn log_of(sim: &Sim, messages: u64) -> Log {
-    let log = open(sim.platform(), small_segments()).await;
-    for tag in 0..messages {
-        append_wait(&log, &batch(tag, &[100]), Ack::Written).await;
-    }
-    log
-}
 
 /// A deletion waits for its turn when somebody goes back: what that one has not read stays.
 #[test]

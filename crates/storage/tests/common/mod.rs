@@ -9,12 +9,12 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use corelog_format::{
-    Batch, BatchBuilder, BatchHeader, Expect, Message, Step, UnverifiedBatch, scan,
+    Batch, BatchBuilder, BatchHeader, ConsumerKind, Expect, Message, Step, UnverifiedBatch, scan,
 };
 use corelog_io::sim::{Rng, Sim, SimPlatform};
 use corelog_storage::{
-    Ack, AdmittedBatch, Answer, AppendError, Appended, From, LogConfig, OpenError, OpenReport,
-    Partition, Place, PollError, PollQuery, Shared, SharedLimits,
+    Ack, AdmittedBatch, Answer, AppendError, Appended, ConsumerKey, From, LogConfig, OpenError,
+    OpenReport, Partition, Place, PollError, PollQuery, Shared, SharedLimits,
 };
 
 pub type Log = Partition<SimPlatform, Reply>;
@@ -249,6 +249,20 @@ pub fn filled_and_killed(sim: &Sim, config: LogConfig, batches: &[usize]) -> Mod
     });
     sim.disk().process_kill(1);
     model
+}
+
+/// A single consumer's key.
+pub fn consumer(id: u32) -> ConsumerKey {
+    ConsumerKey { kind: ConsumerKind::Consumer, id }
+}
+
+/// A log of `messages` messages, each a batch.
+pub async fn log_of(sim: &Sim, messages: u64) -> Log {
+    let log = open(sim.platform(), small_segments()).await;
+    for tag in 0..messages {
+        append_wait(&log, &batch(tag, &[100]), Ack::Written).await;
+    }
+    log
 }
 
 /// First offsets of the segments in the partition's directory.
