@@ -37,7 +37,8 @@ pub enum IoOp {
 }
 
 impl IoOp {
-    fn name(self) -> &'static str {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
         match self {
             IoOp::Open => "open",
             IoOp::Lock => "lock",

@@ -9,7 +9,7 @@ use corelog_storage::{
 
 use crate::limits::Budget;
 use crate::reply::Call;
-use crate::request::{AppendReply, Ask, Request};
+use crate::request::{Ask, Request};
 use crate::shards::{ByMailbox, Route, Shards};
 use crate::thread::ShardThread;
 use crate::{
@@ -214,7 +214,7 @@ impl Client {
             Ok(ends) => ends,
             Err(why) => return (Call::refused(why.into()), Some(Outgoing::Admitted(batch))),
         };
-        let ask = Ask::Append { batch, ack, reply: AppendReply(reply) };
+        let ask = Ask::Append { batch, ack, asked: handle.asked(), reply };
         match route.deliver(handle, Request::Ask(partition, ask)) {
             None => (call, None),
             Some((request, why)) => {
@@ -239,8 +239,9 @@ impl Client {
         query: PollQuery,
     ) -> PollCall {
         let (handle, client) = (self.shards.owner_of(id), Some(&self.budget));
+        let asked = handle.asked();
         handle.call(&handle.polls, client, route, |reply| {
-            Request::Ask(id, Ask::Poll { query, reply })
+            Request::Ask(id, Ask::Poll { query, asked, reply })
         })
     }
 

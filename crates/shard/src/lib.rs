@@ -9,6 +9,7 @@
 //! | the one crossing, and the wake of a shard that sleeps | `mailbox`, `wake`, `request` |
 //! | the owner hands it to its partition | `shard`, `partitions`, `life`, `tasks` |
 //! | the answer comes back, or `Closed` where the shard is gone | `reply`, `slab`, `free`, `records` |
+//! | how long that took, what has happened, how much of it | `timing`, `stats`, `figures` |
 //!
 //! [`Shards::new`] makes the outside and a [`Seat`] for each shard. On its own thread each seat
 //! becomes a [`Shard`], which runs until it is closed. [`Client`]s append and poll from any thread,
@@ -75,6 +76,7 @@ mod stats;
 mod sync;
 mod tasks;
 mod thread;
+mod timing;
 mod wake;
 
 pub use client::{AppendCall, Client, FlushCall, PollCall, WatermarksCall};
@@ -93,3 +95,4 @@ pub use shard::Shard;
 pub use shards::{Seat, Shards};
 pub use stats::{CloseReport, ShardStats};
 pub use thread::ShardThread;
+pub use timing::{Observer, ShardNotice, Ticks, Took};

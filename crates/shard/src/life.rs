@@ -18,6 +18,7 @@ use crate::reply::Reply;
 use crate::request::Opening;
 use crate::shard::{BytesOf, State};
 use crate::tasks::{Tasks, caught};
+use crate::timing::ShardNotice;
 use crate::{CloseReport, ControlError, FailureReason, PartitionFailure, PartitionId, Unavailable};
 
 /// How long the end of a shard waits for requests that are under way before it begins to close.
@@ -110,11 +111,15 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
         place: Place,
         config: LogConfig,
     ) -> Result<OpenReport, ControlError> {
-        let opened = match caught(Partition::open(self.shared.clone(), place, config)).await {
+        let shared = match self.watch.of_log(id) {
+            Some(observer) => self.shared.observed_by(observer),
+            None => self.shared.clone(),
+        };
+        let opened = match caught(Partition::open(shared, place, config)).await {
             Ok(opened) => opened.map_err(|error| FailureReason::Open(Arc::new(error))),
             Err(message) => Err(FailureReason::Panicked(message)),
         };
-        self.opened(id, opened)
+        self.opened(id, opened, false)
     }
 
     /// Puts a partition that was opened or recovered in its place, or the reason why not, and
@@ -123,6 +128,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
         self: &Rc<Self>,
         id: PartitionId,
         opened: Result<(Open<P>, OpenReport), FailureReason>,
+        reopened: bool,
     ) -> Result<OpenReport, ControlError> {
         let (entry, result) = match opened {
             Ok((partition, report)) => (Ok(partition), Ok(report)),
@@ -130,9 +136,17 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
         };
         let waiting = self.partitions.borrow_mut().opened(id, entry);
         waiting.into_iter().for_each(|ask| self.ask(id, ask));
-        result.map_err(|reason| {
-            Unavailable::PartitionFailed(PartitionFailure { partition: id, reason }).into()
-        })
+        match result {
+            Ok(report) => {
+                self.watch.notice(id, &ShardNotice::Opened { report: &report, reopened });
+                Ok(report)
+            }
+            Err(reason) => {
+                let failure = PartitionFailure { partition: id, reason };
+                self.watch.notice(id, &ShardNotice::Failed(&failure));
+                Err(Unavailable::PartitionFailed(failure).into())
+            }
+        }
     }
 
     /// Closes one partition.

@@ -90,6 +90,23 @@ impl<P: Platform> Partitions<P> {
         }
     }
 
+    /// The partition, where it is open or about to be recovered.
+    pub(crate) fn any(&self, id: PartitionId) -> Option<&Open<P>> {
+        match self.entries.get(&id) {
+            Some(Entry::Open(partition) | Entry::Ending(partition)) => Some(partition),
+            _ => None,
+        }
+    }
+
+    /// Open partitions, in order.
+    pub(crate) fn open_ids(&self) -> Vec<PartitionId> {
+        let is_open = |entry: &Entry<P>| matches!(entry, Entry::Open(_) | Entry::Ending(_));
+        let mut ids: Vec<_> =
+            self.entries.iter().filter(|(_, entry)| is_open(entry)).map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
     /// True where the shard has the partition, in whatever state.
     pub(crate) fn knows(&self, id: PartitionId) -> bool {
         self.entries.contains_key(&id)

@@ -42,6 +42,6 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
             Ok(Err(bug)) => Err(FailureReason::Panicked(bug.to_string().into())),
             Err(message) => Err(FailureReason::Panicked(message)),
         };
-        self.opened(id, opened)
+        self.opened(id, opened, true)
     }
 }

@@ -8,6 +8,7 @@ use corelog_storage::{
 };
 
 use crate::reply::Reply;
+use crate::timing::{Asked, Timed, Took};
 use crate::{
     AppendError, CloseReport, ControlError, OffsetError, PartitionId, PollError, Records, Scope,
     ShardStats, Unavailable,
@@ -28,6 +29,8 @@ pub(crate) enum Request {
         reply: Reply<OpenReport, ControlError>,
     },
     Stats {
+        /// With each partition's.
+        partitions: bool,
         reply: Reply<ShardStats, ControlError>,
     },
     Figures {
@@ -44,7 +47,8 @@ pub(crate) enum Ask {
     Append {
         batch: AdmittedBatch,
         ack: Ack,
-        reply: AppendReply,
+        asked: Option<Asked>,
+        reply: Reply<Appended, AppendError>,
     },
     Flush {
         ack: Ack,
@@ -52,6 +56,7 @@ pub(crate) enum Ask {
     },
     Poll {
         query: PollQuery,
+        asked: Option<Asked>,
         reply: Reply<Records, PollError>,
     },
     Watermarks {
@@ -104,6 +109,14 @@ impl Request {
         }
     }
 
+    /// When it was made, where it is timed.
+    pub(crate) fn asked(&self) -> Option<Asked> {
+        match self {
+            Request::Ask(_, Ask::Append { asked, .. } | Ask::Poll { asked, .. }) => *asked,
+            _ => None,
+        }
+    }
+
     /// Answers without doing anything. A batch that was not appended comes back.
     pub(crate) fn refuse(self, why: Unavailable) -> Option<AdmittedBatch> {
         match self {
@@ -111,7 +124,7 @@ impl Request {
             Request::Open(opening) => opening.reply.send(Err(why.into())),
             Request::Close { reply, .. } => reply.send(Err(why.into())),
             Request::Reopen { reply, .. } => reply.send(Err(why.into())),
-            Request::Stats { reply } => reply.send(Err(why.into())),
+            Request::Stats { reply, .. } => reply.send(Err(why.into())),
             Request::Figures { reply, .. } => reply.send(Err(why.into())),
             Request::CloseAll { reply } => reply.send(Err(why.into())),
         }
@@ -124,7 +137,7 @@ impl Ask {
     pub(crate) fn refuse(self, why: Unavailable) -> Option<AdmittedBatch> {
         match self {
             Ask::Append { batch, reply, .. } => {
-                reply.0.send(Err(why.into()));
+                reply.send(Err(why.into()));
                 return Some(batch);
             }
             Ask::Flush { reply, .. } => reply.send(Err(why.into())),
@@ -140,10 +153,18 @@ impl Ask {
 }
 
 /// The reply to an append, as the partition gives it.
-pub(crate) struct AppendReply(pub(crate) Reply<Appended, AppendError>);
+pub(crate) struct AppendReply {
+    pub(crate) reply: Reply<Appended, AppendError>,
+    pub(crate) ack: Ack,
+    /// Where it is timed.
+    pub(crate) timed: Option<Timed>,
+}
 
 impl Answer for AppendReply {
     fn answer(self, result: Result<Appended, corelog_storage::AppendError>) {
-        self.0.send(result.map_err(AppendError::from));
+        if let (Some(timed), true) = (self.timed, result.is_ok()) {
+            timed.took(Took::Append(self.ack));
+        }
+        self.reply.send(result.map_err(AppendError::from));
     }
 }

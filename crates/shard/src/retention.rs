@@ -8,13 +8,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use corelog_io::{Clock, Platform, Spawn};
-use corelog_storage::{Retention, Trimmed};
+use corelog_storage::{Retention, TrimError, Trimmed};
 
 use crate::partitions::Open;
 use crate::records::Lend;
 use crate::reply::Reply;
 use crate::shard::{BytesOf, State};
 use crate::tasks::caught;
+use crate::timing::ShardNotice;
 use crate::{ControlError, OffsetError, PartitionFailure, PartitionId, Unavailable};
 
 const PASS_EVERY: Duration = Duration::from_millis(900);
@@ -66,8 +67,10 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
             };
             let running = self.tasks.enter();
             // What could not be removed now is tried again the next time.
-            if let Err(message) = caught(partition.retain(rule)).await {
-                self.fail(id, message);
+            match caught(partition.retain(rule)).await {
+                Ok(Ok(_) | Err(TrimError::Closed | TrimError::Poisoned(_))) => {}
+                Ok(Err(error)) => self.watch.notice(id, &ShardNotice::NotTrimmed(&error)),
+                Err(message) => drop(self.fail(id, message)),
             }
             drop(running);
             self.yield_now().await;

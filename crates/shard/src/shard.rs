@@ -11,20 +11,23 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use corelog_io::{Disk, Platform, Spawn};
-use corelog_storage::{LogConfig, OpenReport, Place, PollQuery, Shared, SharedLimits};
+use corelog_storage::{
+    LogConfig, OpenReport, Place, PollQuery, Polled, Served, Shared, SharedLimits,
+};
 
 use crate::context::ShardContext;
 use crate::partitions::{Open, Partitions, Routed};
 use crate::records::{Lend, Records};
 use crate::reply::Reply;
-use crate::request::{Ask, Opening, Request};
+use crate::request::{AppendReply, Ask, Opening, Request};
 use crate::retention::Retentions;
 use crate::shards::{ByMailbox, Handle, Route, Seat};
 use crate::tasks::{Tasks, caught, contained};
 use crate::thread::ShardThread;
+use crate::timing::{Observer, ShardNotice, Timed, Took, Watch};
 use crate::{
     AppendError, ClientLimits, CloseReport, ControlError, FailureReason, OffsetError,
-    PartitionFailure, PartitionId, PollError, ShardStats, Unavailable,
+    PartitionFailure, PartitionId, PollError, Unavailable,
 };
 
 pub(crate) type BytesOf<P> = <<P as Platform>::Disk as Disk>::Bytes;
@@ -48,9 +51,10 @@ pub(crate) struct State<P: Platform, L> {
     pub(crate) opening: Cell<usize>,
     /// Set by the first request to close the shard.
     end: RefCell<Option<Reply<CloseReport, ControlError>>>,
-    requests: Cell<u64>,
-    runs: Cell<u64>,
+    pub(crate) requests: Cell<u64>,
+    pub(crate) runs: Cell<u64>,
     pub(crate) retentions: Retentions,
+    pub(crate) watch: Watch,
 }
 
 /// What a run over the mailbox came to.
@@ -64,7 +68,29 @@ pub(crate) struct Drained {
 impl<P: Platform, L: Lend<BytesOf<P>>> Shard<P, L> {
     /// The shard of `seat`, on the calling thread. `limits` are what its partitions share.
     pub fn new(seat: Seat, platform: P, lender: L, limits: SharedLimits) -> Self {
+        Self::with(seat, platform, lender, limits, None)
+    }
+
+    /// As [`Shard::new`], with somebody who is told what happens.
+    pub fn observed(
+        seat: Seat,
+        platform: P,
+        lender: L,
+        limits: SharedLimits,
+        observer: Rc<dyn Observer>,
+    ) -> Self {
+        Self::with(seat, platform, lender, limits, Some(observer))
+    }
+
+    fn with(
+        seat: Seat,
+        platform: P,
+        lender: L,
+        limits: SharedLimits,
+        observer: Option<Rc<dyn Observer>>,
+    ) -> Self {
         let state = State {
+            watch: Watch::new(seat.handle.ticks, observer),
             seat,
             shared: Shared::new(platform, limits),
             lender,
@@ -152,7 +178,9 @@ impl<P: Platform, L> State<P, L> {
 
     /// Takes a partition that panicked out of service.
     pub(crate) fn fail(&self, id: PartitionId, message: Arc<str>) -> PartitionFailure {
-        self.partitions.borrow_mut().fail(id, FailureReason::Panicked(message))
+        let failure = self.partitions.borrow_mut().fail(id, FailureReason::Panicked(message));
+        self.watch.notice(id, &ShardNotice::Failed(&failure));
+        failure
     }
 
     pub(crate) fn is_ending(&self) -> bool {
@@ -161,28 +189,6 @@ impl<P: Platform, L> State<P, L> {
 
     pub(crate) fn take_end(&self) -> Option<Reply<CloseReport, ControlError>> {
         self.end.borrow_mut().take()
-    }
-
-    fn stats(&self) -> ShardStats {
-        let partitions = self.partitions.borrow();
-        let handle = &self.seat.handle;
-        let (appends_in_flight, append_bytes_in_flight) = handle.appends.budget().in_flight();
-        let open = partitions.open().into_iter();
-        ShardStats {
-            shard: self.index(),
-            partitions: open.map(|(id, partition)| (id, partition.stats())).collect(),
-            failed: partitions.failures(),
-            requests: self.requests.get(),
-            runs: self.runs.get(),
-            mailbox: handle.waiting(),
-            appends_in_flight,
-            append_bytes_in_flight,
-            polls_in_flight: handle.polls.budget().in_flight().0,
-            refused: handle.appends.budget().refused() + handle.polls.budget().refused(),
-            tasks: self.tasks.running(),
-            cached_bytes: self.shared.cached_bytes(),
-            open_handles: self.shared.open_handles(),
-        }
     }
 }
 
@@ -198,6 +204,9 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
         {
             drained.requests += 1;
             drained.bytes += request.batch_len();
+            if let Some(asked) = request.asked() {
+                self.watch.took(Took::Crossing, asked);
+            }
             self.serve(request);
         }
         if drained.requests > 0 {
@@ -214,7 +223,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
             Request::Open(opening) => self.open(*opening),
             Request::Close { partition, reply } => self.close(partition, reply),
             Request::Reopen { partition, reply } => self.reopen(partition, reply),
-            Request::Stats { reply } => reply.send(Ok(self.stats())),
+            Request::Stats { partitions, reply } => self.stats(partitions, reply),
             Request::Figures { scope, reply } => self.figures(scope, reply),
             Request::CloseAll { reply } => {
                 self.seat.handle.stop_intake();
@@ -237,13 +246,16 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
         };
         let done = match ask {
             // A panic drops the reply, which answers `Closed`: stored or not, who knows.
-            Ask::Append { batch, ack, reply } => contained(|| partition.append(batch, ack, reply)),
+            Ask::Append { batch, ack, asked, reply } => contained(|| {
+                let reply = AppendReply { reply, ack, timed: self.watch.timed(asked) };
+                partition.append(batch, ack, reply);
+            }),
             // Takes its place behind the appends that came before, here and now.
             Ask::Flush { ack, reply } => {
                 contained(|| partition.flush(ack)).map(|flushed| self.flush(id, flushed, reply))
             }
-            Ask::Poll { query, reply } => {
-                self.poll(id, partition, query, reply);
+            Ask::Poll { query, asked, reply } => {
+                self.poll(id, partition, query, self.watch.timed(asked), reply);
                 Ok(())
             }
             Ask::StoreOffset { who, offset, ack, reply } => contained(|| match offset {
@@ -284,18 +296,44 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
         });
     }
 
+    /// The poll is answered: tells how long it took, or that there is damage. One that waited for
+    /// messages says nothing about the shard.
+    fn polled(
+        &self,
+        id: PartitionId,
+        polled: Result<Polled<BytesOf<P>>, corelog_storage::PollError>,
+        timed: Option<Timed>,
+    ) -> Result<Records, corelog_storage::PollError> {
+        use corelog_storage::PollError::{Corrupt, Unreadable};
+        match &polled {
+            Ok(polled) => {
+                let what = match polled.served {
+                    Served::FromMemory => Some(Took::PollOfMemory),
+                    Served::FromFiles => Some(Took::PollOfFiles),
+                    Served::Waited => None,
+                };
+                what.zip(timed).into_iter().for_each(|(what, timed)| timed.took(what));
+            }
+            Err(error @ (Corrupt { .. } | Unreadable { .. })) => {
+                self.watch.notice(id, &ShardNotice::Damaged(error));
+            }
+            Err(_) => {}
+        }
+        polled.map(|polled| Records::lend(polled, &self.lender))
+    }
+
     fn poll(
         self: &Rc<Self>,
         id: PartitionId,
         partition: Open<P>,
         mut query: PollQuery,
+        timed: Option<Timed>,
         reply: Reply<Records, PollError>,
     ) {
         query.max_bytes = query.max_bytes.min(self.seat.limits.poll_bytes);
         let state = Rc::clone(self);
         self.spawn(async move {
-            let lent =
-                async { partition.poll(query).await.map(|p| Records::lend(p, &state.lender)) };
+            let lent = async { state.polled(id, partition.poll(query).await, timed) };
             reply.send(match caught(lent).await {
                 Ok(result) => result.map_err(PollError::from),
                 Err(message) => Err(PollError::PartitionFailed(state.fail(id, message))),

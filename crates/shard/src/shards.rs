@@ -1,6 +1,7 @@
 //! All shards as other threads see them: where to push, and the tables their answers come from.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use corelog_storage::{Figures, LogConfig, OpenReport, Place, Scratch, Trimmed, Watermarks};
 
@@ -8,6 +9,7 @@ use crate::limits::{Budget, ShardLimits};
 use crate::mailbox::{Receiver, Refused, Sender, mailbox};
 use crate::reply::{Call, Replies, Reply};
 use crate::request::{Ask, Follow, Opening, Request};
+use crate::timing::{Asked, Ticks, asked};
 use crate::{
     AppendError, Client, ClientLimits, CloseReport, ControlError, OffsetError, PartitionId,
     PollError, Records, Scope, ShardStats, Unavailable,
@@ -15,6 +17,8 @@ use crate::{
 
 /// Requests in flight for which there is no limit of their own: openings, flushes and the like.
 const CONTROLS_IN_FLIGHT: usize = 1024;
+/// Questions for statistics in flight: an answer is long where there are many partitions.
+const STATS_IN_FLIGHT: usize = 16;
 
 /// The shards of one engine, from outside: makes clients, opens and closes partitions, and answers
 /// for shards that died. Clone + Send + Sync; clones are the same shards.
@@ -35,6 +39,9 @@ pub struct Seat {
 /// One shard, from outside.
 pub(crate) struct Handle {
     pub(crate) index: usize,
+    pub(crate) ticks: Option<Ticks>,
+    /// Requests that found the mailbox full.
+    full: AtomicU64,
     mailbox: Sender<Request>,
     /// For the batches on their way to it.
     pub(crate) scratch: Scratch,
@@ -56,8 +63,17 @@ impl Shards {
     /// `count` shards (at least one) that take in what `limits` allow, each, and their seats in
     /// order. Everything that is limited is allocated here.
     pub fn new(count: usize, limits: &ShardLimits) -> (Shards, Vec<Seat>) {
+        Self::with(count, limits, None)
+    }
+
+    /// As [`Shards::new`], and requests are timed by `ticks`.
+    pub fn timed(count: usize, limits: &ShardLimits, ticks: Ticks) -> (Shards, Vec<Seat>) {
+        Self::with(count, limits, Some(ticks))
+    }
+
+    fn with(count: usize, limits: &ShardLimits, ticks: Option<Ticks>) -> (Shards, Vec<Seat>) {
         let (handles, inboxes): (Vec<_>, Vec<_>) =
-            (0..count.max(1)).map(|index| Handle::new(index, limits)).unzip();
+            (0..count.max(1)).map(|index| Handle::new(index, limits, ticks)).unzip();
         let shards = Shards { handles: handles.into() };
         let seats = inboxes
             .into_iter()
@@ -130,13 +146,27 @@ impl Shards {
         }
     }
 
-    /// Counters of shard `index` and its partitions.
+    /// Counters of shard `index` and of each of its partitions. The shard does it in slices, beside
+    /// everything else; the partitions are not of one moment.
     ///
     /// # Panics
     /// When there is no such shard.
     pub fn stats(&self, index: usize) -> Call<ShardStats, ControlError> {
+        self.ask_stats(index, true)
+    }
+
+    /// As [`Shards::stats`] without the partitions: as cheap with ten thousand as with one.
+    ///
+    /// # Panics
+    /// When there is no such shard.
+    pub fn totals(&self, index: usize) -> Call<ShardStats, ControlError> {
+        self.ask_stats(index, false)
+    }
+
+    fn ask_stats(&self, index: usize, partitions: bool) -> Call<ShardStats, ControlError> {
         let handle = &self.handles[index];
-        handle.call(&handle.stats, None, &ByMailbox, |reply| Request::Stats { reply })
+        let request = |reply| Request::Stats { partitions, reply };
+        handle.call(&handle.stats, None, &ByMailbox, request)
     }
 
     /// What the open partitions of `scope` hold that shard `index` owns, by id. Those that are not
@@ -194,13 +224,20 @@ impl Route for ByMailbox {
     fn deliver(&self, to: &Handle, request: Request) -> Option<(Request, Unavailable)> {
         match to.mailbox.try_send(request) {
             Ok(()) => None,
-            Err(Refused::Full(request)) => Some((request, Unavailable::Busy)),
+            Err(Refused::Full(request)) => {
+                to.full.fetch_add(1, Ordering::Relaxed);
+                Some((request, Unavailable::Busy))
+            }
             Err(Refused::Closed(request)) => Some((request, Unavailable::Closed)),
         }
     }
 
     fn is_full(&self, to: &Handle) -> bool {
-        to.mailbox.is_full()
+        let is_full = to.mailbox.is_full();
+        if is_full {
+            to.full.fetch_add(1, Ordering::Relaxed);
+        }
+        is_full
     }
 }
 
@@ -220,10 +257,16 @@ impl Drop for Seat {
 }
 
 impl Handle {
-    fn new(index: usize, limits: &ShardLimits) -> (Arc<Self>, Receiver<Request>) {
+    fn new(
+        index: usize,
+        limits: &ShardLimits,
+        ticks: Option<Ticks>,
+    ) -> (Arc<Self>, Receiver<Request>) {
         let (sender, inbox) = mailbox(limits.mailbox_requests);
         let handle = Handle {
             index,
+            ticks,
+            full: AtomicU64::new(0),
             mailbox: sender,
             scratch: Scratch::default(),
             appends: Replies::new(limits.appends_in_flight, limits.append_bytes_in_flight),
@@ -235,11 +278,21 @@ impl Handle {
             trims: controls(),
             opens: controls(),
             closes: controls(),
-            stats: controls(),
+            stats: Replies::new(STATS_IN_FLIGHT, usize::MAX),
             figures: controls(),
             ends: controls(),
         };
         (Arc::new(handle), inbox)
+    }
+
+    /// The present, where the request that is made now is to be timed.
+    pub(crate) fn asked(&self) -> Option<Asked> {
+        asked(self.ticks)
+    }
+
+    /// Requests that found the mailbox full.
+    pub(crate) fn found_full(&self) -> u64 {
+        self.full.load(Ordering::Relaxed)
     }
 
     /// Requests in the mailbox.

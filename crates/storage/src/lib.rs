@@ -15,6 +15,7 @@
 //! | after a fault: ended and recovered in place | `reopen` |
 //! | opened again after a crash | `recover` |
 //! | an index that is of no use is made again | `reindex` |
+//! | what operators see of it | `stats`, `figures`, `notice` |
 //!
 //! Nothing here knows another core, a thread or a runtime: disk, clock and tasks come through the
 //! traits of `corelog-io`, real or simulated.
@@ -34,6 +35,7 @@ mod index;
 mod marker;
 mod marks;
 mod memory;
+mod notice;
 mod partition;
 mod pump;
 mod read;
@@ -61,12 +63,13 @@ pub use consumers::{ConsumerKey, OffsetError};
 pub use error::{AppendError, CloseError, Fault, OpenError, PollError, ReopenError, TrimError};
 pub use figures::Figures;
 pub use marker::MANIFEST_FILE;
+pub use notice::{Notice, Observer};
 pub use partition::{Partition, Place};
-pub use read::{From, Piece, PollQuery, Polled};
+pub use read::{From, Piece, PollQuery, Polled, Served};
 pub use recover::{OpenDamage, OpenReport};
 pub use retention::Retention;
 pub use sealed::SealedSegment;
 pub use shared::Shared;
-pub use stats::PartitionStats;
+pub use stats::{Counts, PartitionStats};
 pub use trim::Trimmed;
 pub use watermarks::Watermarks;

@@ -7,12 +7,12 @@ use std::time::Duration;
 use corelog_format::Mark;
 use corelog_io::{Clock, File, IoError, Open, Platform};
 
-use crate::Answer;
 use crate::index::{IndexWrite, SparseIndex};
 use crate::marker::Marker;
 use crate::partition::{BytesOf, Inner};
 use crate::segments::index_path;
 use crate::signal::Signal;
+use crate::{Answer, Notice};
 
 const LAG_BYTES_MAX: u64 = 64 << 20;
 const LAG_TIME_MAX: Duration = Duration::from_secs(1);
@@ -200,6 +200,9 @@ async fn store<P: Platform, A: Answer>(
         > (before.next_offset, before.segment, before.position);
     let result = if ahead { marker.store(&inner.shared, mark).await } else { Ok(()) };
     inner.marks.failed.set(result.is_err());
+    if let Err(error) = &result {
+        inner.shared.tell(&Notice::MarkLags(error));
+    }
     result
 }
 

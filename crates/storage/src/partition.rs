@@ -21,6 +21,7 @@ use crate::reindex::Reindexed;
 use crate::segments::{Segments, log_path};
 use crate::shared::Life;
 use crate::signal::{Promise, Signal};
+use crate::stats::{Now, Tally};
 use crate::waiting::Pending;
 use crate::{
     Ack, AdmittedBatch, Answer, AppendError, CloseError, Fault, LogConfig, OpenDamage, OpenError,
@@ -80,25 +81,10 @@ pub(crate) struct Inner<P: Platform, A: Answer> {
     pub(crate) closing: RefCell<Option<Promise<Result<(), CloseError>>>>,
     /// Number of the first chunk that is not under the cache's budget yet.
     pub(crate) cached: Cell<u64>,
-    pub(crate) counters: Counters,
+    pub(crate) tally: Tally,
+    /// Appends are refused for want of space: that was told.
+    pub(crate) full: Cell<bool>,
     pub(crate) life: Life<P>,
-}
-
-/// Counts since the partition was opened.
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(crate) batches: Cell<u64>,
-    pub(crate) bytes: Cell<u64>,
-    pub(crate) polls: Cell<u64>,
-    pub(crate) syncs: Cell<u64>,
-    pub(crate) zeroed_bytes: Cell<u64>,
-    pub(crate) corrupt_reads: Cell<u64>,
-}
-
-impl Counters {
-    pub(crate) fn add(counter: &Cell<u64>, count: u64) {
-        counter.set(counter.get() + count);
-    }
 }
 
 /// What recovery or creation hands over to a running partition.
@@ -144,10 +130,12 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         let (consumers, must_store) = Consumers::new(found, table, opened.end.next_offset);
         opened.end.last_timestamp = opened.end.last_timestamp.max(shared.stamped_us());
         let config = Rc::new(config);
+        let life = shared.begin_life();
         let appender = Appender::new(
             place.partition_id,
             Rc::clone(&config),
             shared.limits(),
+            life.tally().clone(),
             opened.start,
             opened.end,
             &opened.last_block,
@@ -169,8 +157,9 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             answering: Cell::new(false),
             closing: RefCell::default(),
             cached: Cell::new(0),
-            counters: Counters::default(),
-            life: shared.begin_life(),
+            tally: life.tally().clone(),
+            full: Cell::new(false),
+            life,
             shared,
             place,
             config,
@@ -193,8 +182,6 @@ impl<P: Platform, A: Answer> Partition<P, A> {
     /// is called when `ack` is reached: before this returns where it can be, or in the thread's
     /// next turn where the call has sent a write, which goes first.
     pub fn append(&self, batch: AdmittedBatch, ack: Ack, answer: A) {
-        Counters::add(&self.inner.counters.batches, 1);
-        Counters::add(&self.inner.counters.bytes, batch.len() as u64);
         self.inner.appender.borrow_mut().push(Pending::Append { batch, ack, answer });
         self.inner.pump();
     }
@@ -215,8 +202,18 @@ impl<P: Platform, A: Answer> Partition<P, A> {
     /// Damage behind the first served batch ends the answer early; damage at its start is the
     /// error. Cancel-safe.
     pub async fn poll(&self, query: PollQuery) -> Result<Polled<BytesOf<P>>, PollError> {
-        Counters::add(&self.inner.counters.polls, 1);
-        crate::read::poll(&self.inner, query).await
+        let tally = &self.inner.tally;
+        tally.add(|c| &c.polls, 1);
+        let polled = crate::read::poll(&self.inner, query).await;
+        match &polled {
+            Ok(polled) if polled.messages > 0 => {
+                tally.add(|c| &c.polled_messages, polled.messages.into());
+                tally.add(|c| &c.polled_bytes, polled.len() as u64);
+            }
+            Ok(_) => {}
+            Err(_) => tally.add(|c| &c.poll_errors, 1),
+        }
+        polled
     }
 
     /// Where the log stands.
@@ -265,23 +262,15 @@ impl<P: Platform, A: Answer> Partition<P, A> {
     /// Counters and queue lengths.
     pub fn stats(&self) -> PartitionStats {
         let inner = &self.inner;
-        let (appender, counters) = (inner.appender.borrow(), &inner.counters);
-        PartitionStats {
+        let appender = inner.appender.borrow();
+        let now = Now {
             watermarks: appender.watermarks(),
             segments: inner.segments.borrow().len(),
-            batches: counters.batches.get(),
-            bytes: counters.bytes.get(),
-            polls: counters.polls.get(),
-            syncs: counters.syncs.get(),
-            bytes_written: appender.bytes_dispatched,
-            bytes_zeroed: counters.zeroed_bytes.get(),
-            bytes_carried: appender.tail().carried_bytes(),
-            disk_read_bytes: inner.life.read_bytes(),
-            corrupt_reads: counters.corrupt_reads.get(),
             writes_in_flight: appender.writes_in_flight(),
             waiting_appends: appender.waiting_appends(),
             poisoned: appender.fault().is_some(),
-        }
+        };
+        PartitionStats::new(now, inner.tally.read())
     }
 }
 

@@ -13,9 +13,9 @@ use corelog_io::{BLOCK, Buf, Clock, File, IoError, IoOp, Platform, Spawn, align_
 
 use crate::appender::{Action, Lent};
 use crate::canary::{self, Canary};
-use crate::partition::{BytesOf, Counters, FileOf, Inner};
+use crate::partition::{BytesOf, FileOf, Inner};
 use crate::room::Writer;
-use crate::{Answer, Fault};
+use crate::{Answer, Fault, Notice};
 
 /// How long to wait for a buffer or for the clock's ceiling before looking again.
 const RETRY_AFTER: Duration = Duration::from_millis(1);
@@ -101,6 +101,9 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         loop {
             let next = self.appender.borrow_mut().ready.pop_front();
             let Some(answer) = next else { return };
+            if answer.is_refused_append() {
+                self.tally.add(|c| &c.append_errors, 1);
+            }
             answer.give();
         }
     }
@@ -157,6 +160,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         match action {
             Action::Write { id, bytes, at } => self.write(id, bytes, at),
             Action::AwaitRoom => {
+                self.tally.add(|c| &c.room_waits, 1);
                 let inner: Weak<Self> = Rc::downgrade(self);
                 self.shared.await_room(inner);
             }
@@ -179,6 +183,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
                 });
             }
             Action::Retry => {
+                self.tally.add(|c| &c.stalls, 1);
                 let sleep = clock.sleep(RETRY_AFTER);
                 self.spawn(async move {
                     sleep.await;
@@ -191,6 +196,8 @@ impl<P: Platform, A: Answer> Inner<P, A> {
 
     fn write(self: &Rc<Self>, id: u64, bytes: BytesOf<P>, at: u64) {
         let Some(file) = self.active_file() else { return };
+        self.tally.add(|c| &c.writes, 1);
+        self.tally.add(|c| &c.bytes_written, bytes.as_ref().len() as u64);
         let flight = self.shared.fly(bytes.as_ref().len());
         let watch = Watch { inner: Rc::clone(self) };
         file.write_then(self.shared.platform().spawn(), bytes, at, move |outcome| {
@@ -240,7 +247,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
 
     async fn sync(self: &Rc<Self>, mark: Mark) {
         let Some(file) = self.active_file() else { return };
-        Counters::add(&self.counters.syncs, 1);
+        self.tally.add(|c| &c.syncs, 1);
         let synced = match canary::is(Canary::SkippedSync) {
             true => Ok(()),
             false => file.sync().await,
@@ -265,14 +272,18 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         let fault = match file.allocate(to).await {
             Ok(()) => self.write_zeros(&file, from, to).await.err(),
             Err(error) if error.is_full() => {
-                self.appender.borrow_mut().full(to, error);
+                let told = error.duplicate();
+                if self.appender.borrow_mut().full(to, error) {
+                    self.refused_for_space(&told);
+                }
                 return self.pump();
             }
             Err(error) => Some(error),
         };
         self.appender.borrow_mut().allocated(fault.is_none().then_some(to));
-        if let Some(error) = fault {
-            self.poison(error);
+        match fault {
+            Some(error) => self.poison(error),
+            None => self.has_space(),
         }
         self.pump();
     }
@@ -290,7 +301,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
             let Some(mut buf) = self.shared.alloc(len) else { break };
             buf.as_mut().fill(0);
             file.write_at(buf.freeze(len), at).await?;
-            Counters::add(&self.counters.zeroed_bytes, len as u64);
+            self.tally.add(|c| &c.bytes_zeroed, len as u64);
             at += len as u64;
         }
         debug_assert!(to.is_multiple_of(BLOCK as u64));
@@ -301,8 +312,28 @@ impl<P: Platform, A: Answer> Inner<P, A> {
     pub(crate) fn poison(&self, error: IoError) {
         let since_us = self.shared.platform().clock().now_us();
         self.shared.lost_time(self.appender.borrow().appended().last_timestamp);
-        self.appender.borrow_mut().poison(Arc::new(Fault { since_us, error }));
+        let is_first = self.appender.borrow().fault().is_none();
+        let fault = Arc::new(Fault { since_us, error });
+        self.appender.borrow_mut().poison(Arc::clone(&fault));
         self.give_up_unwritten();
+        if is_first {
+            self.life.poisoned();
+            self.shared.tell(&Notice::Poisoned(&fault));
+        }
+    }
+
+    /// An append was refused for want of space.
+    pub(crate) fn refused_for_space(&self, error: &IoError) {
+        if !self.full.replace(true) {
+            self.shared.tell(&Notice::StorageFull(error));
+        }
+    }
+
+    /// Space was found.
+    pub(crate) fn has_space(&self) {
+        if self.full.replace(false) {
+            self.shared.tell(&Notice::SpaceIsBack);
+        }
     }
 
     /// A partition with a fault must not sit on the shard's buffers until it is reopened.

@@ -14,10 +14,10 @@ use corelog_format::Mark;
 use corelog_io::{Clock, Disk, File, IoError, IoOp, Open, Platform};
 
 use crate::index::SparseIndex;
-use crate::partition::{Counters, FileOf, Inner};
+use crate::partition::{FileOf, Inner};
 use crate::sealed::Facts;
 use crate::segments::log_path;
-use crate::{Answer, CloseError, LogConfig};
+use crate::{Answer, CloseError, LogConfig, Notice};
 
 /// Seals the active segment and begins the next. Appends go on as soon as it has begun; a close
 /// waits until index and mark are stored, too.
@@ -50,7 +50,12 @@ async fn seal_and_begin<P: Platform, A: Answer>(
     };
     match created {
         Ok(file) => return Some(begin(inner, end, file)),
-        Err(Create::NotNow(error)) => inner.appender.borrow_mut().roll_failed(error),
+        Err(Create::NotNow(error)) => {
+            if error.is_full() {
+                inner.refused_for_space(&error);
+            }
+            inner.appender.borrow_mut().roll_failed(error);
+        }
         Err(Create::Fault(error)) => inner.poison(error),
     }
     None
@@ -63,7 +68,7 @@ async fn finish_file<P: Platform, A: Answer>(
 ) -> Result<(), IoError> {
     let Some(file) = inner.active_file() else { return Ok(()) };
     file.set_len(end.position).await?;
-    Counters::add(&inner.counters.syncs, 1);
+    inner.tally.add(|c| &c.syncs, 1);
     file.sync().await
 }
 
@@ -84,6 +89,10 @@ fn begin<P: Platform, A: Answer>(
     inner.memory.borrow_mut().start_segment();
     *inner.file.borrow_mut() = Some(Rc::new(file));
     inner.appender.borrow_mut().rolled(mark, 0);
+    inner.tally.add(|c| &c.sealed_segments, 1);
+    inner.has_space();
+    let (segment, bytes, next) = (sealed.segment, sealed.position, mark.segment);
+    inner.shared.tell(&Notice::Sealed { segment, bytes, next });
     index
 }
 

@@ -44,6 +44,11 @@ impl<P: Platform> Shared<P> {
         self.room().flying_bytes.get() < self.limits().flying_bytes
     }
 
+    /// Bytes of log writes in flight.
+    pub fn bytes_in_flight(&self) -> usize {
+        self.room().flying_bytes.get()
+    }
+
     /// Counts a log write of `bytes` until the answer is dropped.
     pub(crate) fn fly(&self, bytes: usize) -> Flight<P> {
         let room = self.room();

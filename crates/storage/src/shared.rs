@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use corelog_io::{BLOCK, Clock, Disk, File, IoError, IoOp, Open, Platform, Spawn, align_up};
 
-use crate::SharedLimits;
 use crate::index::SparseIndex;
 use crate::memory::Memory;
 use crate::read::Window;
 use crate::room::Room;
+use crate::stats::{Counters, Tally};
+use crate::{Counts, Observer, SharedLimits};
 use by_life::ByLife;
 use cache::Cache;
 
@@ -34,11 +35,13 @@ type MemoryOf<P> = RefCell<Memory<Bytes<P>>>;
 /// One a shard; cheap to clone.
 pub struct Shared<P: Platform> {
     inner: Rc<Inner<P>>,
+    /// Of the partition that this handle is for.
+    pub(crate) observer: Option<Rc<dyn Observer>>,
 }
 
 impl<P: Platform> Clone for Shared<P> {
     fn clone(&self) -> Self {
-        Shared { inner: Rc::clone(&self.inner) }
+        Shared { inner: Rc::clone(&self.inner), observer: self.observer.clone() }
     }
 }
 
@@ -60,14 +63,18 @@ struct Inner<P: Platform> {
     spare: RefCell<Option<<P::Disk as Disk>::Buf>>,
     /// The highest time that was stamped in a partition that had a fault or was closed.
     stamped_us: Cell<u64>,
+    /// What all partitions have counted since the shard began.
+    counters: Rc<Counters>,
+    /// Partitions that have a fault now.
+    poisoned: Cell<usize>,
 }
 
 /// One opening of one partition. Its handles, indexes and windows go with it.
 pub(crate) struct Life<P: Platform> {
     shared: Shared<P>,
     number: u64,
-    /// Bytes that were read for polls.
-    read_bytes: Rc<Cell<u64>>,
+    tally: Tally,
+    poisoned: Cell<bool>,
 }
 
 impl<P: Platform> Shared<P> {
@@ -84,10 +91,12 @@ impl<P: Platform> Shared<P> {
             room: Room::default(),
             spare: RefCell::default(),
             stamped_us: Cell::new(0),
+            counters: Rc::default(),
+            poisoned: Cell::new(0),
             platform,
             limits,
         };
-        Shared { inner: Rc::new(inner) }
+        Shared { inner: Rc::new(inner), observer: None }
     }
 
     pub(crate) fn room(&self) -> &Room {
@@ -117,6 +126,21 @@ impl<P: Platform> Shared<P> {
     /// Loaded indexes of sealed segments.
     pub fn loaded_indexes(&self) -> usize {
         self.inner.indexes.borrow().len()
+    }
+
+    /// Partitions that are open, those with a fault included.
+    pub fn open_partitions(&self) -> usize {
+        self.inner.alive.borrow().len()
+    }
+
+    /// Partitions that take no appends since a fault.
+    pub fn poisoned_partitions(&self) -> usize {
+        self.inner.poisoned.get()
+    }
+
+    /// What all partitions have counted since the shard began, those that are closed included.
+    pub fn counts(&self) -> Counts {
+        self.inner.counters.read()
     }
 
     /// A buffer of `len` bytes; the cache makes room where the pool is empty. `None` where all of
@@ -254,11 +278,12 @@ impl<P: Platform> Shared<P> {
 
     /// A partition is opened.
     pub(crate) fn begin_life(&self) -> Life<P> {
+        let tally = Tally::beside(&self.inner.counters);
         let number = self.inner.lives.get() + 1;
         self.inner.lives.set(number);
         self.inner.alive.borrow_mut().insert(number, 0);
         self.keep_spare();
-        Life { shared: self.clone(), number, read_bytes: Rc::default() }
+        Life { shared: self.clone(), number, tally, poisoned: Cell::new(false) }
     }
 
     /// Nothing is held by a poll that begins.
@@ -295,9 +320,17 @@ impl<P: Platform> Drop for Held<P> {
 }
 
 impl<P: Platform> Life<P> {
-    /// Bytes that were read from the disk for polls.
-    pub(crate) fn read_bytes(&self) -> u64 {
-        self.read_bytes.get()
+    /// What the partition counts.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// The partition has a fault, until its end.
+    pub(crate) fn poisoned(&self) {
+        if !self.poisoned.replace(true) {
+            self.tally.add(|c| &c.faults, 1);
+            self.shared.inner.poisoned.update(|count| count + 1);
+        }
     }
 
     /// A handle for reading the segment at `path`: an open one, or a new one in place of the least
@@ -368,11 +401,12 @@ impl<P: Platform> Life<P> {
         }
         self.shared.trim_cache();
         let (window, file) = (Rc::clone(window), Rc::clone(file));
-        let read_bytes = Rc::clone(&self.read_bytes);
+        let tally = self.tally.clone();
         self.shared.read_begun();
         self.shared.platform().spawn().spawn(async move {
             let len = window.read(file).await;
-            read_bytes.set(read_bytes.get() + len as u64);
+            tally.add(|c| &c.disk_reads, 1);
+            tally.add(|c| &c.disk_read_bytes, len as u64);
         });
         true
     }
@@ -397,6 +431,9 @@ impl<P: Platform> Life<P> {
     /// Forgets everything; files close when their last read is done, and nothing new is kept.
     pub(crate) fn end(&self) {
         if self.shared.inner.alive.borrow_mut().remove(&self.number).is_some() {
+            if self.poisoned.get() {
+                self.shared.inner.poisoned.update(|count| count - 1);
+            }
             self.let_go(u64::MAX);
         }
     }

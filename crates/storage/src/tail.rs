@@ -18,8 +18,6 @@ pub(crate) struct Tail<B> {
     /// Bytes of the block that holds `sent`, up to `sent`: an idle partition keeps this much and
     /// no buffer.
     carry: Box<[u8; BLOCK]>,
-    /// Bytes copied because a block was dispatched before it was full.
-    carried_bytes: u64,
 }
 
 struct Window<B> {
@@ -47,7 +45,7 @@ impl<B: Buf> Tail<B> {
         assert_eq!(last_block.len(), kept, "the carry must end at the logical end {end}");
         let mut carry = Box::new([0; BLOCK]);
         carry[..kept].copy_from_slice(last_block);
-        Tail { window: None, end, sent: end, carry, carried_bytes: 0 }
+        Tail { window: None, end, sent: end, carry }
     }
 
     pub(crate) fn end(&self) -> u64 {
@@ -62,10 +60,6 @@ impl<B: Buf> Tail<B> {
     /// True where bytes wait to be dispatched.
     pub(crate) fn is_dirty(&self) -> bool {
         self.end > self.sent
-    }
-
-    pub(crate) fn carried_bytes(&self) -> u64 {
-        self.carried_bytes
     }
 
     /// Bytes that fit before the window is full; 0 without a window.
@@ -98,7 +92,6 @@ impl<B: Buf> Tail<B> {
         let (start, carry) = (align_down(self.end), self.carry_len());
         let bytes = buf.as_mut();
         bytes[..carry].copy_from_slice(&self.carry[..carry]);
-        self.carried_bytes += carry as u64;
         let capacity = bytes.len();
         self.window = Some(Window { buf, start, capacity });
     }
@@ -203,7 +196,6 @@ mod tests {
         let cut = tail.cut().unwrap();
         assert_eq!((cut.start, cut.from, cut.end), (4096, 4104, 4105));
         assert_eq!(&cut.bytes[..9], &[9, 9, 9, 9, 9, 9, 9, 9, 3]);
-        assert_eq!(tail.carried_bytes(), 4094 + 8);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::marker::Marker;
 use crate::partition::{Inner, Partition};
 use crate::segments::{index_path, log_path};
 use crate::signal::Promise;
-use crate::{Answer, TrimError};
+use crate::{Answer, Notice, TrimError};
 
 /// What a trim has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +126,8 @@ async fn trim_with<P: Platform, A: Answer>(
     inner.hints.borrow_mut().trim(first);
     inner.foreign.trim(first);
     inner.life.trim(first);
+    inner.tally.add(|c| &c.dropped_segments, dropped.len() as u64);
+    inner.shared.tell(&Notice::Dropped { start: first, segments: dropped.len() });
     let removed = remove(inner, &dropped).await;
     if let Err(error) = inner.shared.platform().disk().sync_dir(&inner.place.dir).await {
         if error.op != IoOp::Open {

@@ -35,6 +35,11 @@ pub(crate) enum Ready<A> {
 }
 
 impl<A: Answer> Ready<A> {
+    /// An append that is answered with an error.
+    pub(crate) fn is_refused_append(&self) -> bool {
+        matches!(self, Ready::Append(_, Err(_)))
+    }
+
     pub(crate) fn give(self) {
         match self {
             Ready::Append(answer, result) => answer.answer(result),

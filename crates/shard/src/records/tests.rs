@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use corelog_format::{BatchBuilder, Message};
+use corelog_storage::Served;
 
 use super::*;
 
@@ -20,8 +21,15 @@ fn batch(messages: u128, bytes: usize) -> Vec<u8> {
 
 fn records(slices: Vec<Bytes>) -> Records {
     let pieces = slices.into_iter().map(Piece::<Vec<u8>>::Copied).collect();
-    let polled =
-        Polled { pieces, messages: 9, first_offset: Some(4), next_offset: 13, end_offset: 20 };
+    let served = Served::FromMemory;
+    let polled = Polled {
+        pieces,
+        messages: 9,
+        first_offset: Some(4),
+        next_offset: 13,
+        end_offset: 20,
+        served,
+    };
     Records::lend(polled, &CopyOut)
 }
 
@@ -90,8 +98,15 @@ fn pieces_become_slices_and_only_views_are_lent() {
         Piece::Copied(Bytes::from(bytes.clone())),
     ];
     let lent = Rc::new(Cell::new(0));
-    let polled =
-        Polled { pieces, messages: 2, first_offset: Some(0), next_offset: 2, end_offset: 2 };
+    let served = Served::FromMemory;
+    let polled = Polled {
+        pieces,
+        messages: 2,
+        first_offset: Some(0),
+        next_offset: 2,
+        end_offset: 2,
+        served,
+    };
     let records = Records::lend(polled, &Counting(Rc::clone(&lent)));
     assert_eq!(lent.get(), 1);
     assert_eq!(records.slices().len(), 3, "an empty piece is no slice");

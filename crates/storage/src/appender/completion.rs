@@ -72,8 +72,8 @@ impl<D: Disk, A> Appender<D, A> {
         }
     }
 
-    /// There is no space up to `to`. Whoever cannot do with less is answered.
-    pub(crate) fn full(&mut self, to: u64, error: IoError) {
+    /// There is no space up to `to`. Whoever cannot do with less is answered: then it is true.
+    pub(crate) fn full(&mut self, to: u64, error: IoError) -> bool {
         self.busy.allocating = false;
         let least = match self.pending.front() {
             Some(Pending::Append { batch, .. }) => {
@@ -83,9 +83,11 @@ impl<D: Disk, A> Appender<D, A> {
             _ => None,
         };
         self.space.refused();
-        if least.is_some_and(|need| to <= need) {
+        let is_refused = least.is_some_and(|need| to <= need);
+        if is_refused {
             self.refuse_front(AppendError::StorageFull(Arc::new(error)));
         }
+        is_refused
     }
 
     /// The active file was cut to `mark` and synced.

@@ -20,12 +20,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use corelog_format::{BATCH_HEADER_LEN, Mark};
-use corelog_io::{Disk, align_up};
+use corelog_io::Disk;
 
 use crate::canary::{self, Canary};
 use crate::index::SparseIndex;
 use crate::memory::{BatchPlace, Chunk, Memory};
 use crate::space::Space;
+use crate::stats::Tally;
 use crate::tail::Tail;
 use crate::waiting::{Pending, Ready, Waiter, Waiting};
 use crate::writes::{Next, Writes};
@@ -112,7 +113,7 @@ pub(crate) struct Appender<D: Disk, A> {
     closed: bool,
     fault: Option<Arc<Fault>>,
     pub(crate) ready: VecDeque<Ready<A>>,
-    pub(crate) bytes_dispatched: u64,
+    tally: Tally,
 }
 
 /// What an attempt to place or copy came to.
@@ -127,6 +128,7 @@ impl<D: Disk, A> Appender<D, A> {
         partition_id: u32,
         config: Rc<LogConfig>,
         limits: &SharedLimits,
+        tally: Tally,
         start: u64,
         end: Mark,
         last_block: &[u8],
@@ -156,7 +158,7 @@ impl<D: Disk, A> Appender<D, A> {
             closed: false,
             fault: None,
             ready: VecDeque::new(),
-            bytes_dispatched: 0,
+            tally,
         }
     }
 
@@ -399,7 +401,8 @@ impl<D: Disk, A> Appender<D, A> {
         let (start, from, end, held) = (cut.start, cut.from, cut.end, cut.held);
         let chunk = Chunk { bytes: cut.bytes.clone(), start, from, end, held };
         memory.borrow_mut().push_chunk(chunk);
-        self.bytes_dispatched += align_up(cut.end) - cut.start;
+        // What stands in front of the new bytes was copied out of the block before.
+        self.tally.add(|c| &c.bytes_carried, from - start);
         self.unsent_messages = 0;
         self.writes.push(cut);
     }

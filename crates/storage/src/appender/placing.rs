@@ -120,6 +120,9 @@ impl<D: Disk, A> Appender<D, A> {
         };
         self.watermarks.set_appended(self.appended.next_offset);
         self.unsent_messages += u64::from(place.message_count);
+        self.tally.add(|c| &c.batches, 1);
+        self.tally.add(|c| &c.messages, place.message_count.into());
+        self.tally.add(|c| &c.bytes, place.len);
         self.ends.push_back(self.appended);
         lent.memory.borrow_mut().push_batch(place);
         let BatchPlace { base_offset, base_timestamp, position, .. } = place;

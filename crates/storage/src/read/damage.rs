@@ -10,7 +10,6 @@ use super::cursor::Cursor;
 use super::plan::Want;
 use super::source::{Source, Start};
 use super::walker::{Damage, ReadFault};
-use crate::partition::Counters;
 use crate::{Answer, PollError};
 
 /// One batch is looked at, and nothing behind it.
@@ -58,7 +57,7 @@ fn error<P: Platform, A: Answer>(
     let resume_offset = behind.map(|start| start.offset).or_else(next_segment);
     match fault {
         ReadFault::Damage(Damage { at: position, why, .. }) => {
-            Counters::add(&inner.counters.corrupt_reads, 1);
+            inner.tally.add(|c| &c.corrupt_reads, 1);
             PollError::Corrupt { segment, position, resume_offset, why }
         }
         ReadFault::Io(error) if error.is_unreadable() => {

@@ -89,6 +89,26 @@ pub struct Polled<B> {
     pub next_offset: u64,
     /// Where polls ended when this one was answered.
     pub end_offset: u64,
+    /// What it had to do for it.
+    pub served: Served,
+}
+
+/// What a poll had to do for its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Served {
+    /// Nothing but look into the memory of the log's end.
+    FromMemory,
+    /// Some of it was read from files, by this poll or ahead of it.
+    FromFiles,
+    /// It waited for messages.
+    Waited,
+}
+
+impl<B: SharedBytes> Polled<B> {
+    /// Bytes of all pieces.
+    pub(crate) fn len(&self) -> usize {
+        self.pieces.iter().map(Piece::len).sum()
+    }
 }
 
 /// A piece of a reply.
@@ -105,6 +125,16 @@ pub enum Piece<B> {
     },
     /// Bytes that were copied: those of the tail that are not dispatched yet.
     Copied(Bytes),
+}
+
+impl<B> Piece<B> {
+    fn len(&self) -> usize {
+        match self {
+            Piece::Header(header) => header.len(),
+            Piece::View { range, .. } => range.len(),
+            Piece::Copied(bytes) => bytes.len(),
+        }
+    }
 }
 
 impl<B: SharedBytes> AsRef<[u8]> for Piece<B> {
@@ -138,10 +168,13 @@ async fn poll_waiting<P: Platform, A: Answer>(
     query: PollQuery,
 ) -> Result<Polled<BytesOf<P>>, PollError> {
     let mut over = pin!(inner.shared.platform().clock().sleep(query.max_wait));
-    let mut is_over = false;
+    let (mut is_over, mut has_waited) = (false, false);
     loop {
         let changed = inner.changed.wait();
-        let polled = poll_once(inner, query).await?;
+        let mut polled = poll_once(inner, query).await?;
+        if has_waited {
+            polled.served = Served::Waited;
+        }
         // One that waits must not hold up a close.
         if polled.messages > 0 || is_over || inner.waits_end.get() {
             return Ok(polled);
@@ -151,6 +184,7 @@ async fn poll_waiting<P: Platform, A: Answer>(
             is_over = true;
         })
         .await;
+        has_waited = true;
     }
 }
 
@@ -188,9 +222,9 @@ async fn from_start<P: Platform, A: Answer>(
         Begin::Time(time) => Box::pin(first_at(inner, time, start, end)).await?,
     };
     let mut selection = Selection::new(from, end, query.max_messages, query.max_bytes);
-    let mut held = inner.shared.hold();
+    let (mut held, mut served) = (inner.shared.hold(), Served::FromMemory);
     while !selection.is_done() {
-        let served = match source(inner, selection.next(), end) {
+        let step = match source(inner, selection.next(), end) {
             Source::Nobody => break,
             Source::Memory => {
                 memory::serve(inner, &mut selection);
@@ -199,18 +233,19 @@ async fn from_start<P: Platform, A: Answer>(
             // The next segment is waited for: see `Held::is_too_much`.
             Source::Segment(_) if selection.has_any() && held.is_too_much() => break,
             Source::Segment(segment) => {
+                served = Served::FromFiles;
                 Box::pin(disk::serve(inner, segment, &mut selection, &mut held)).await
             }
             Source::Hole(first) => Err(damage::hole(selection.next(), first)),
         };
-        match served {
+        match step {
             Ok(()) => {}
             // The good prefix is served; the next poll begins at the damage and says so.
             Err(_) if selection.has_any() => break,
             Err(error) => return Err(error),
         }
     }
-    Ok(selection.finish())
+    Ok(Polled { served, ..selection.finish() })
 }
 
 /// Who serves `offset` now.

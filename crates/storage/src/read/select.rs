@@ -6,7 +6,7 @@ use bytes::Bytes;
 use corelog_format::UnverifiedBatch;
 use corelog_io::SharedBytes;
 
-use super::{Piece, Polled};
+use super::{Piece, Polled, Served};
 
 /// With less room than this left, a poll that has something ends rather than read on.
 const WORTH_A_READ: usize = 64 << 10;
@@ -158,6 +158,7 @@ impl<S: SharedBytes> Selection<S> {
             first_offset: self.first,
             next_offset: self.next,
             end_offset: self.end,
+            served: Served::FromMemory,
         }
     }
 }
