@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use corelog_shard::{ControlError, PartitionId, ShardThread, Shards};
 use corelog_storage::OpenReport;
@@ -16,12 +16,15 @@ use crate::error::OpenError;
 use crate::guests::Door;
 use crate::limits::{InvalidLimit, Limits};
 use crate::lock::DirLock;
+use crate::observe::{Events, ticks};
 use crate::opening::{Opened, Opener};
 use crate::runtime::{DirectIo, PoolPages, Runtime, RuntimeOptions, StartError};
 use crate::shard_main;
 use crate::trash::Trash;
 use crate::works::Works;
 
+/// What a device that is well takes for nothing, a write of 16 MiB behind others included.
+const SLOW_IO: Duration = Duration::from_millis(500);
 /// More shards than this are a mistake.
 const SHARDS_MAX: usize = 1024;
 
@@ -37,6 +40,7 @@ pub struct EngineBuilder {
     huge_pages: bool,
     direct_io: DirectIo,
     limits: Limits,
+    slow_io: Duration,
 }
 
 /// What opening the engine found.
@@ -67,6 +71,7 @@ impl EngineBuilder {
             huge_pages: true,
             direct_io: DirectIo::default(),
             limits: Limits::default(),
+            slow_io: SLOW_IO,
         }
     }
 
@@ -122,6 +127,14 @@ impl EngineBuilder {
         self
     }
 
+    /// File operations that take so long are told as slow (`io_slow`), and as hanging (`io_hangs`)
+    /// when they take ten times as long: see `docs/operations.md`. At least a millisecond. Default
+    /// 500 ms.
+    pub fn slow_io(mut self, slow_io: Duration) -> Self {
+        self.slow_io = slow_io.max(Duration::from_millis(1));
+        self
+    }
+
     /// Opens the engine, creating the data directory where it is missing, and every partition of
     /// its catalog. Blocks: the time grows with the number of segments, not with their bytes.
     ///
@@ -131,22 +144,24 @@ impl EngineBuilder {
         if ShardThread::is_current() {
             return Err(OpenError::OnShard);
         }
+        let began = Instant::now();
         self.limits.validate()?;
         let count = self.count()?;
         let dir = DataDir::create(&self.path).map_err(OpenError::Directory)?;
         let lock = DirLock::take(&dir)?;
 
-        let (shards, seats) = Shards::new(count, &self.limits.shard());
+        let events = Events::new(dir.root(), self.slow_io);
+        let (shards, seats) = Shards::timed(count, &self.limits.shard(), ticks);
         let doors: Arc<[Door]> = (0..count).map(|_| Door::default()).collect();
         let (bounds, panics) = (Bounds::default(), Arc::new(Panics::default()));
-        let main = shard_main::main(seats, Arc::clone(&doors), &self.limits);
-        let options = self.runtime(&dir, count, &bounds, &shards, &panics);
+        let main = shard_main::main(seats, Arc::clone(&doors), &self.limits, &panics);
+        let options = self.runtime(&dir, count, &bounds, &shards, &panics, &events);
         let runtime = Runtime::start(options, main)?;
         let facts = runtime.facts().clone();
         // From here on an error closes what runs: see `Starting`.
         let starting = Starting { shards: &shards, runtime: Some(runtime) };
-        let (clock, clock_is_new) = ClockKeeper::open(&dir.clock(), &bounds)?;
-        let catalog = CatalogKeeper::open(&dir.catalog(), self.limits.groups())?;
+        let (clock, clock_is_new) = ClockKeeper::open(&dir.clock(), &bounds, &events)?;
+        let catalog = CatalogKeeper::open(&dir.catalog(), self.limits.groups(), &events)?;
         let runtime = starting.done();
 
         let clock = Arc::new(clock);
@@ -171,7 +186,9 @@ impl EngineBuilder {
             clock,
             panics,
             direct_io: facts.direct,
+            events,
         };
+        control.events.engine_opened(count, &opened, began.elapsed());
         let client_limits = self.limits.client();
         Ok(Engine::new(Arc::new(control), runtime, lock, client_limits, opened))
     }
@@ -197,8 +214,9 @@ impl EngineBuilder {
         bounds: &Bounds,
         shards: &Shards,
         panics: &Arc<Panics>,
+        events: &Events,
     ) -> RuntimeOptions {
-        let (watched, panics) = (shards.clone(), Arc::clone(panics));
+        let (watched, panics, told) = (shards.clone(), Arc::clone(panics), events.clone());
         RuntimeOptions {
             data_dir: dir.root().to_owned(),
             shards: count,
@@ -213,7 +231,11 @@ impl EngineBuilder {
             lease_patience: self.limits.lease_patience,
             ceiling: Arc::clone(&bounds.ceiling),
             floor: Arc::clone(&bounds.floor),
-            on_panic: Arc::new(move |shard, message| panics.note(shard, message)),
+            on_panic: Arc::new(move |shard, message| {
+                panics.note(shard, message);
+                told.task_panicked(shard, message);
+            }),
+            events: events.clone(),
             // An executor that died cannot answer any more: everyone who waits hears `Closed`.
             on_end: Arc::new(move |shard| watched.fail_all(shard)),
         }
@@ -245,20 +267,19 @@ impl Drop for Starting<'_> {
 
 fn summary(opened: Vec<Opened>) -> OpenSummary {
     let partitions = opened.iter().filter(|(_, result)| result.is_ok()).count();
-    let not_clean = opened.into_iter().filter(|(_, result)| !is_clean(result)).collect();
+    let is_clean = |opened: &Opened| opened.1.as_ref().is_ok_and(is_clean);
+    let not_clean = opened.into_iter().filter(|opened| !is_clean(opened)).collect();
     OpenSummary { partitions, not_clean, ..OpenSummary::default() }
 }
 
 /// As a clean close leaves it. One that had to be created was lost: partitions are created when their
 /// topic is.
-fn is_clean(result: &Result<OpenReport, ControlError>) -> bool {
-    result.as_ref().is_ok_and(|report| {
-        !report.adopted
-            && !report.created
-            && report.recovered_batches == 0
-            && report.cut_bytes == 0
-            && report.quarantined.is_empty()
-            && report.damage.is_empty()
-            && report.ignored.is_empty()
-    })
+pub(crate) fn is_clean(report: &OpenReport) -> bool {
+    !report.adopted
+        && !report.created
+        && report.recovered_batches == 0
+        && report.cut_bytes == 0
+        && report.quarantined.is_empty()
+        && report.damage.is_empty()
+        && report.ignored.is_empty()
 }

@@ -304,10 +304,40 @@ impl Client {
         Ok(all)
     }
 
-    /// Counters of the engine, its shards and its partitions.
+    /// Counters of the engine, its shards and each of its partitions. The shards gather them beside
+    /// their work; for ten thousand partitions the answer takes some megabytes.
     pub fn stats(&self) -> impl Future<Output = Result<EngineStats, ControlError>> + Send + use<> {
+        self.ask_stats(true)
+    }
+
+    /// [`Client::stats`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As there, and `OnShard`.
+    pub fn stats_blocking(&self) -> Result<EngineStats, ControlError> {
+        self.wait_for_stats(true)
+    }
+
+    /// As [`Client::stats`] without the partitions, which are all in the shards' sums: as cheap with
+    /// ten thousand as with one.
+    pub fn totals(&self) -> impl Future<Output = Result<EngineStats, ControlError>> + Send + use<> {
+        self.ask_stats(false)
+    }
+
+    /// [`Client::totals`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As there, and `OnShard`.
+    pub fn totals_blocking(&self) -> Result<EngineStats, ControlError> {
+        self.wait_for_stats(false)
+    }
+
+    fn ask_stats(
+        &self,
+        partitions: bool,
+    ) -> impl Future<Output = Result<EngineStats, ControlError>> + Send + use<> {
         let control = Arc::clone(&self.control);
-        let asked = control.ask_stats();
+        let asked = control.ask_stats(partitions);
         async move {
             let mut answers = Vec::with_capacity(asked.len());
             for shard in asked {
@@ -317,15 +347,11 @@ impl Client {
         }
     }
 
-    /// [`Client::stats`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As there, and `OnShard`.
-    pub fn stats_blocking(&self) -> Result<EngineStats, ControlError> {
+    fn wait_for_stats(&self, partitions: bool) -> Result<EngineStats, ControlError> {
         if ShardThread::is_current() {
             return Err(Unavailable::OnShard.into());
         }
-        let asked = self.control.ask_stats().into_iter();
+        let asked = self.control.ask_stats(partitions).into_iter();
         let answers: Result<_, _> = asked.map(AskedShard::wait).collect();
         Ok(self.control.stats(answers?))
     }

@@ -10,6 +10,7 @@ use corelog_shard::{
 };
 use corelog_storage::{Ack, ConsumerKey};
 
+use crate::control::ShardReport;
 use crate::groups::{Groups, Member, MemberPoll, MemberStore};
 use crate::guests::Guests;
 use crate::poll::Poll;
@@ -150,6 +151,12 @@ impl ShardContext {
     /// What the shard's buffers are used for now.
     pub fn memory(&self) -> MemoryUse {
         self.inner.platform().disk().memory()
+    }
+
+    /// What the shard's runtime tells.
+    pub(crate) fn report(&self) -> ShardReport {
+        let (latencies, io) = self.inner.platform().disk().meter().report();
+        ShardReport { memory: self.memory(), latencies, io }
     }
 
     /// Runs `task` on this shard, detached. A panic ends the task and nothing else. The engine's

@@ -11,6 +11,7 @@ use crate::clock_keeper::ClockKeeper;
 use crate::context::ShardContext;
 use crate::error::ReopenError;
 use crate::guests::Door;
+use crate::observe::{Events, IoStats, Latencies};
 use crate::runtime::MemoryUse;
 use crate::stats::EngineStats;
 use crate::works::Works;
@@ -24,25 +25,33 @@ pub(crate) struct Control {
     pub(crate) clock: Arc<ClockKeeper>,
     pub(crate) panics: Arc<Panics>,
     pub(crate) direct_io: bool,
+    pub(crate) events: Events,
 }
 
-/// The answers of one shard that was asked how it is.
+/// What one shard is asked about itself, and will answer.
 pub(crate) struct AskedShard {
     stats: Call<ShardStats, ControlError>,
-    memory: oneshot::Receiver<MemoryUse>,
+    report: oneshot::Receiver<ShardReport>,
+}
+
+/// What the runtime of one shard tells.
+pub(crate) struct ShardReport {
+    pub(crate) memory: MemoryUse,
+    pub(crate) latencies: Latencies,
+    pub(crate) io: IoStats,
 }
 
 impl AskedShard {
-    pub(crate) async fn answer(self) -> Result<(ShardStats, MemoryUse), ControlError> {
+    pub(crate) async fn answer(self) -> Result<(ShardStats, ShardReport), ControlError> {
         let stats = self.stats.await?;
-        let memory = self.memory.await.map_err(|_| ControlError::from(Unavailable::Closed))?;
-        Ok((stats, memory))
+        let report = self.report.await.map_err(|_| ControlError::from(Unavailable::Closed))?;
+        Ok((stats, report))
     }
 
-    pub(crate) fn wait(self) -> Result<(ShardStats, MemoryUse), ControlError> {
+    pub(crate) fn wait(self) -> Result<(ShardStats, ShardReport), ControlError> {
         let stats = self.stats.wait()?;
-        let memory = self.memory.recv().map_err(|_| ControlError::from(Unavailable::Closed))?;
-        Ok((stats, memory))
+        let report = self.report.recv().map_err(|_| ControlError::from(Unavailable::Closed))?;
+        Ok((stats, report))
     }
 }
 
@@ -58,6 +67,12 @@ impl Panics {
         self.count.fetch_add(1, Ordering::Relaxed);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some(format!("shard {shard}: {message}"));
+    }
+
+    /// How many there were, and the message of the last one.
+    pub(crate) fn told(&self) -> (u64, Option<String>) {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (self.count.load(Ordering::Relaxed), last)
     }
 }
 
@@ -112,29 +127,42 @@ impl Control {
         shards.map(|shard| self.shards.figures(shard, scope)).collect()
     }
 
-    /// Asks every shard how it is.
-    pub(crate) fn ask_stats(&self) -> Vec<AskedShard> {
+    /// Asks every shard how it is, and each of its partitions where these are wanted, too.
+    pub(crate) fn ask_stats(&self, partitions: bool) -> Vec<AskedShard> {
         let ask = |(shard, door): (usize, &Door)| {
-            let (done, memory) = oneshot::channel();
-            let look = move |context: ShardContext| drop(done.send(context.memory()));
+            let (done, report) = oneshot::channel();
+            let look = move |context: ShardContext| drop(done.send(context.report()));
             // Refused or dropped, it shows as an answer that never comes.
             let _ = door.enter(Box::new(|context| Box::pin(async move { look(context) })));
-            AskedShard { stats: self.shards.stats(shard), memory }
+            let stats = match partitions {
+                true => self.shards.stats(shard),
+                false => self.shards.totals(shard),
+            };
+            AskedShard { stats, report }
         };
         self.doors.iter().enumerate().map(ask).collect()
     }
 
-    pub(crate) fn stats(&self, asked: Vec<(ShardStats, MemoryUse)>) -> EngineStats {
-        let (shards, memory) = asked.into_iter().unzip();
+    pub(crate) fn stats(&self, answers: Vec<(ShardStats, ShardReport)>) -> EngineStats {
+        let (mut shards, mut memory, mut latencies, mut io) = (vec![], vec![], vec![], vec![]);
+        for (stats, report) in answers {
+            shards.push(stats);
+            memory.push(report.memory);
+            latencies.push(report.latencies);
+            io.push(report.io);
+        }
         let (clock_failures, clock_failure) = self.clock.failures();
+        let (panics, panic) = self.panics.told();
         EngineStats {
             shards,
             memory,
+            latencies,
+            io,
             direct_io: self.direct_io,
             clock_failures,
             clock_failure,
-            panics: self.panics.count.load(Ordering::Relaxed),
-            panic: self.panics.last.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            panics,
+            panic,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use corelog_shard::{ClientLimits, CloseReport, ControlError, ShardThread, Shards, Unavailable};
 
@@ -193,6 +193,7 @@ fn closer_died() -> CloseError {
 /// their threads leave; only then the clock goes back to the present and the lock is let go.
 fn close(open: Open) -> Result<(), CloseError> {
     let Open { control, runtime, lock } = open;
+    let (began, events) = (Instant::now(), control.events.clone());
     control.catalog.close();
     control.works.close();
     let reports = close_shards(&control.shards);
@@ -222,10 +223,12 @@ fn close(open: Open) -> Result<(), CloseError> {
         }
     };
     drop(lock);
-    match (in_order, &clock) {
+    let result = match (in_order, &clock) {
         (true, None) => Ok(()),
         _ => Err(CloseError::Incomplete { partitions, shards, clock }),
-    }
+    };
+    events.engine_closed(&result, began.elapsed());
+    result
 }
 
 /// Asks all shards to close, then waits for all.

@@ -83,7 +83,9 @@
 //! answer, not the request: a dropped append may be stored, a dropped poll sends home what it would
 //! have got.
 //!
-//! Errors stand in [`error`], one small enum for each call; counters in [`stats`].
+//! Errors stand in [`error`], one small enum for each call; counters and times in [`stats`], for
+//! exporters by the feature `metrics`. What an operator must know goes to `tracing`, see
+//! `docs/operations.md`; no subscriber is installed here.
 #![deny(unsafe_code)]
 
 mod builder;
@@ -100,6 +102,9 @@ mod groups;
 mod guests;
 mod limits;
 mod lock;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+mod observe;
 mod opening;
 mod poll;
 mod runtime;

@@ -2,24 +2,33 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use corelog_io::{Platform, Spawn};
 use corelog_shard::{Seat, Shard, ShardThread};
 
 use crate::context::{Lender, ShardContext};
+use crate::control::Panics;
 use crate::guests::{Door, Guests};
 use crate::limits::Limits;
+use crate::observe::Watcher;
 use crate::runtime::{RealPlatform, ShardMain};
 
 /// The main function of all shards: shard `n` takes seat `n` and the door `n`.
-pub(crate) fn main(seats: Vec<Seat>, doors: Arc<[Door]>, limits: &Limits) -> ShardMain {
+pub(crate) fn main(
+    seats: Vec<Seat>,
+    doors: Arc<[Door]>,
+    limits: &Limits,
+    panics: &Arc<Panics>,
+) -> ShardMain {
     let seats: Vec<_> = seats.into_iter().map(|seat| Mutex::new(Some(seat))).collect();
-    let limits = limits.clone();
+    let (limits, panics) = (limits.clone(), Arc::clone(panics));
     Arc::new(move |index, platform| {
         let seat = seats[index].lock().unwrap_or_else(PoisonError::into_inner).take();
         let seat = seat.expect("the runtime calls main once for each shard");
-        let life = live(index, seat, platform, Arc::clone(&doors), limits.clone());
+        let (doors, panics) = (Arc::clone(&doors), Arc::clone(&panics));
+        let life = live(index, seat, platform, doors, limits.clone(), panics);
         Box::pin(life) as Pin<Box<dyn Future<Output = ()>>>
     })
 }
@@ -30,13 +39,15 @@ async fn live(
     platform: RealPlatform,
     doors: Arc<[Door]>,
     limits: Limits,
+    panics: Arc<Panics>,
 ) {
     let _mark = ShardThread::enter();
     // However this ends, nobody waits at the door for ever.
     let _closed = CloseDoor { doors: Arc::clone(&doors), index };
     let lender = Lender { disk: platform.disk().clone() };
     let spawn = platform.spawn().clone();
-    let shard = Shard::new(seat, platform, lender, limits.shared());
+    let watcher = Rc::new(Watcher::new(Rc::clone(platform.disk().meter()), panics));
+    let shard = Shard::observed(seat, platform, lender, limits.shared(), watcher);
     let guests = Guests::default();
     let context = shard.context(&limits.client());
     let porter = {

@@ -1,9 +1,10 @@
 //! What the engine tells about itself.
 
 pub use crate::builder::OpenSummary;
+pub use crate::observe::{IoStats, Latencies, Latency, Timed};
 pub use crate::runtime::{MemoryUse, PoolPages, SmallBecause};
 pub use corelog_shard::ShardStats;
-pub use corelog_storage::{OpenDamage, OpenReport, PartitionStats};
+pub use corelog_storage::{Counts, OpenDamage, OpenReport, PartitionStats};
 
 /// Counters of an engine.
 #[derive(Debug, Clone)]
@@ -13,6 +14,10 @@ pub struct EngineStats {
     pub shards: Vec<ShardStats>,
     /// Buffers of each shard, by number.
     pub memory: Vec<MemoryUse>,
+    /// How long things took on each shard, by number.
+    pub latencies: Vec<Latencies>,
+    /// File operations of each shard, by number.
+    pub io: Vec<IoStats>,
     /// Files are opened with O_DIRECT. False only where the file system refused it and
     /// `DirectIo::Preferred` was asked for.
     pub direct_io: bool,
@@ -26,4 +31,13 @@ pub struct EngineStats {
     pub panics: u64,
     /// The message of the last one.
     pub panic: Option<String>,
+}
+
+impl EngineStats {
+    /// How long things took, on all shards together.
+    pub fn latencies_of_all(&self) -> Latencies {
+        let mut all = Latencies::new();
+        self.latencies.iter().for_each(|shard| all.merge(shard));
+        all
+    }
 }

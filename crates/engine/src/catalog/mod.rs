@@ -40,6 +40,7 @@ pub(crate) use protocol::{Step, after, opening};
 use store::Store;
 
 use crate::groups::{GroupLimits, Seats};
+use crate::observe::Events;
 
 /// Jobs that wait for the catalog's thread; more are answered `Busy`.
 const JOBS_MAX: usize = 256;
@@ -81,8 +82,8 @@ pub(crate) enum NotTaken {
 }
 
 impl Desk {
-    fn open(path: &Path, seats: Arc<Seats>) -> Result<Desk, CatalogError> {
-        let store = Store::open(path, now_us())?;
+    fn open(path: &Path, seats: Arc<Seats>, events: Events) -> Result<Desk, CatalogError> {
+        let store = Store::open(path, now_us(), events)?;
         let model = Model::load(store.rows()?, seats);
         let model = model.map_err(|why| CatalogError::Damaged { path: path.to_owned(), why })?;
         Ok(Desk { store, model: Arc::new(RwLock::new(model)) })
@@ -116,15 +117,19 @@ fn read(model: &RwLock<Model>) -> RwLockReadGuard<'_, Model> {
 
 impl CatalogKeeper {
     /// Opens the catalog at `path`, creating it where it is missing. Its groups have no members.
-    pub(crate) fn open(path: &Path, groups: GroupLimits) -> Result<CatalogKeeper, CatalogError> {
+    pub(crate) fn open(
+        path: &Path,
+        groups: GroupLimits,
+        events: &Events,
+    ) -> Result<CatalogKeeper, CatalogError> {
         let seats = Arc::new(Seats::new(groups));
         let (opened, answer) = mpsc::channel();
         let (jobs, inbox) = mpsc::sync_channel::<Job>(JOBS_MAX);
-        let file = path.to_owned();
+        let (file, events) = (path.to_owned(), events.clone());
         let thread = thread::Builder::new()
             .name("corelog-catalog".to_owned())
             .spawn(move || {
-                let desk = match contained(|| Desk::open(&file, seats)) {
+                let desk = match contained(|| Desk::open(&file, seats, events)) {
                     Ok(Ok(desk)) => desk,
                     Ok(Err(error)) => return drop(opened.send(Err(error))),
                     // The store's own checks let some damage through, and panic over it later.

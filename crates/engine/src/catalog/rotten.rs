@@ -16,7 +16,7 @@ const PAGE: usize = 4096;
 
 /// Two streams with a topic each; the file as a kill leaves it is copied to `killed`.
 fn written(path: &Path, killed: &Path) {
-    let catalog = CatalogKeeper::open(path, GroupLimits::default()).unwrap();
+    let catalog = CatalogKeeper::open(path, GroupLimits::default(), &Events::of_test()).unwrap();
     for stream in 0..2 {
         let (done, answer) = mpsc::channel();
         let change = move |desk: &Desk| {
@@ -41,7 +41,7 @@ fn no_bit_of_a_killed_catalog_undoes_a_change_without_a_word() {
     written(&path, &killed);
     let whole = fs::read(&killed).unwrap();
     let entries = |path: &Path| {
-        let catalog = CatalogKeeper::open(path, GroupLimits::default())?;
+        let catalog = CatalogKeeper::open(path, GroupLimits::default(), &Events::of_test())?;
         Ok::<_, CatalogError>(catalog.model().entries().len())
     };
     assert_eq!(entries(&killed).unwrap(), 6);

@@ -22,6 +22,7 @@ use super::record::{GroupRecord, PartitionRecord, StreamRecord, TopicRecord};
 use super::row::Row;
 use super::{CatalogError, key};
 use crate::data_dir::sync_dir;
+use crate::observe::Events;
 
 /// The catalog's version: which tables there are and what their keys mean.
 const VERSION: u64 = 2;
@@ -47,11 +48,12 @@ pub(crate) struct Store {
     /// `None` since a change failed: the file is to be written anew.
     database: RefCell<Option<Database>>,
     path: PathBuf,
+    events: Events,
 }
 
 impl Store {
     /// Opens the catalog at `path`; creates an empty one where none is.
-    pub(super) fn open(path: &Path, now_us: u64) -> Result<Store, CatalogError> {
+    pub(super) fn open(path: &Path, now_us: u64, events: Events) -> Result<Store, CatalogError> {
         // Not followed: a link that leads nowhere is no reason to begin an empty catalog.
         match fs::symlink_metadata(path) {
             Ok(meta) if meta.is_file() => {}
@@ -66,7 +68,7 @@ impl Store {
             Err(error) => return Err(IoError::new(IoOp::Open, path, error).into()),
         }
         let database = open(path)?;
-        let store = Store { database: RefCell::new(None), path: path.to_owned() };
+        let store = Store { database: RefCell::new(None), path: path.to_owned(), events };
         store.check_version(&database)?;
         store.database.replace(Some(database));
         Ok(store)
@@ -151,8 +153,9 @@ impl Store {
             None => self.renewed(&all())?,
         };
         let changed = change(&database, rows);
-        if changed.is_err() {
+        if let Err(error) = &changed {
             drop(database);
+            self.events.catalog_failed(&self.path, error);
             self.database.replace(self.renewed(&all()).ok());
         } else {
             self.database.replace(Some(database));
@@ -162,8 +165,12 @@ impl Store {
 
     /// A file of `rows` in place of the one that is there.
     fn renewed(&self, rows: &[Row]) -> Result<Database, CatalogError> {
-        create(&self.path, rows)?;
-        open(&self.path)
+        let renewed = create(&self.path, rows).and_then(|()| open(&self.path));
+        match &renewed {
+            Ok(_) => self.events.catalog_renewed(&self.path),
+            Err(error) => self.events.catalog_not_renewed(&self.path, error),
+        }
+        renewed
     }
 
     fn failed(&self, error: impl Into<redb::Error>) -> CatalogError {

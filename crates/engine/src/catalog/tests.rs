@@ -8,7 +8,7 @@ use super::*;
 use crate::topic::{TopicConfig, TopicOptions};
 
 fn open(path: &Path) -> Result<CatalogKeeper, CatalogError> {
-    CatalogKeeper::open(path, GroupLimits::default())
+    CatalogKeeper::open(path, GroupLimits::default(), &Events::of_test())
 }
 
 /// Makes a change on the catalog's thread and waits for it.

@@ -26,6 +26,8 @@ use corelog_io::{IoError, IoOp};
 use file::ClockFile;
 use timeline::Timeline;
 
+use crate::observe::Events;
+
 /// The ceiling is raised this often.
 const RAISE_EVERY: Duration = Duration::from_secs(1);
 /// The ceiling is raised this far ahead: a sync may take so long without an append waiting for it.
@@ -82,12 +84,17 @@ enum Ask {
 impl ClockKeeper {
     /// Reads or creates the record at `path`, raises it for the first time, and sets `bounds`.
     /// True beside it where there was none.
-    pub(crate) fn open(path: &Path, bounds: &Bounds) -> Result<(ClockKeeper, bool), ClockError> {
+    pub(crate) fn open(
+        path: &Path,
+        bounds: &Bounds,
+        events: &Events,
+    ) -> Result<(ClockKeeper, bool), ClockError> {
         let (file, floor) = ClockFile::open(path)?;
         let state = Arc::new(State::default());
         let timeline = Timeline::new(floor, system_us());
-        let (bounds, ticks) = (bounds.clone(), Instant::now());
-        let mut keeper = Keeper { file, timeline, ticks, bounds, state: Arc::clone(&state) };
+        let (bounds, ticks, events) = (bounds.clone(), Instant::now(), events.clone());
+        let state_too = Arc::clone(&state);
+        let mut keeper = Keeper { file, timeline, ticks, bounds, state: state_too, events };
         keeper.raise()?;
         let (asks, inbox) = mpsc::channel();
         let thread = thread::Builder::new()
@@ -153,11 +160,12 @@ struct Keeper {
     ticks: Instant,
     bounds: Bounds,
     state: Arc<State>,
+    events: Events,
 }
 
 impl Keeper {
     fn run(mut self, inbox: &Receiver<Ask>) {
-        let mut wait = RAISE_EVERY;
+        let (mut wait, mut failures) = (RAISE_EVERY, 0);
         loop {
             let raised = match inbox.recv_timeout(wait) {
                 Ok(Ask::Lift(us, done)) => {
@@ -176,8 +184,13 @@ impl Keeper {
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             wait = RAISE_EVERY;
+            if raised.is_ok() && failures > 0 {
+                self.events.clock_stored_again(std::mem::take(&mut failures));
+            }
             if let Err(error) = raised {
                 wait = RETRY_AFTER;
+                failures += 1;
+                self.events.clock_not_stored(&error);
                 self.state.failures.fetch_add(1, Ordering::Relaxed);
                 let mut last =
                     self.state.last_failure.lock().unwrap_or_else(PoisonError::into_inner);

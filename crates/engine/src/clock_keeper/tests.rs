@@ -23,7 +23,7 @@ fn what_shards_may_stamp_is_durable_before_they_see_it() {
     let dir = tempfile::tempdir().unwrap();
     let (path, bounds) = (dir.path().join("clock"), Bounds::default());
     let before = system_us();
-    let (keeper, _) = ClockKeeper::open(&path, &bounds).unwrap();
+    let (keeper, _) = ClockKeeper::open(&path, &bounds, &Events::of_test()).unwrap();
     let (floor, ceiling) = shown(&bounds);
     assert!(floor >= before && ceiling == floor + AHEAD_US, "{floor} {ceiling}");
     assert_eq!(stored(&path), ceiling);
@@ -34,16 +34,16 @@ fn what_shards_may_stamp_is_durable_before_they_see_it() {
 fn a_crash_starts_at_the_ceiling_and_a_clean_close_does_not() {
     let dir = tempfile::tempdir().unwrap();
     let (path, bounds) = (dir.path().join("clock"), Bounds::default());
-    drop(ClockKeeper::open(&path, &bounds).unwrap());
+    drop(ClockKeeper::open(&path, &bounds, &Events::of_test()).unwrap());
     let (_, crashed_at) = shown(&bounds);
-    let (keeper, _) = ClockKeeper::open(&path, &bounds).unwrap();
+    let (keeper, _) = ClockKeeper::open(&path, &bounds, &Events::of_test()).unwrap();
     let (floor, ceiling) = shown(&bounds);
     assert!(floor >= crashed_at, "time went back: {floor} < {crashed_at}");
     keeper.close().unwrap();
     let closed_at = stored(&path);
     assert!((floor..ceiling).contains(&closed_at), "{floor} <= {closed_at} < {ceiling}");
     let reopened = Bounds::default();
-    drop(ClockKeeper::open(&path, &reopened).unwrap());
+    drop(ClockKeeper::open(&path, &reopened, &Events::of_test()).unwrap());
     assert!(shown(&reopened).0 >= closed_at);
 }
 
@@ -51,7 +51,7 @@ fn a_crash_starts_at_the_ceiling_and_a_clean_close_does_not() {
 fn lifted_clocks_stay_up() {
     let dir = tempfile::tempdir().unwrap();
     let (path, bounds) = (dir.path().join("clock"), Bounds::default());
-    let (keeper, _) = ClockKeeper::open(&path, &bounds).unwrap();
+    let (keeper, _) = ClockKeeper::open(&path, &bounds, &Events::of_test()).unwrap();
     let future = system_us() + 3_600_000_000;
     keeper.lift(future).unwrap();
     let (floor, ceiling) = shown(&bounds);
@@ -73,6 +73,7 @@ fn a_failed_write_leaves_the_ceiling_and_is_seen() {
     bounds.ceiling.store(7, Ordering::Relaxed);
     let state = Arc::new(State::default());
     let keeper = Keeper {
+        events: Events::of_test(),
         file: {
             file.store(8).unwrap_err();
             file
@@ -98,13 +99,13 @@ fn a_failed_write_leaves_the_ceiling_and_is_seen() {
 fn damage_of_one_slot_costs_nothing_and_of_both_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let (path, bounds) = (dir.path().join("clock"), Bounds::default());
-    ClockKeeper::open(&path, &bounds).unwrap().0.close().unwrap();
+    ClockKeeper::open(&path, &bounds, &Events::of_test()).unwrap().0.close().unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.write_all_at(&[0xEE; 64], 0).unwrap();
-    drop(ClockKeeper::open(&path, &bounds).unwrap());
+    drop(ClockKeeper::open(&path, &bounds, &Events::of_test()).unwrap());
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.write_all_at(&[0xEE; 2 * SLOT_LEN], 0).unwrap();
-    let error = ClockKeeper::open(&path, &bounds).unwrap_err();
+    let error = ClockKeeper::open(&path, &bounds, &Events::of_test()).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("clock") && text.contains("move the file away"), "{text}");
 }

@@ -107,6 +107,11 @@ impl Budget {
         Ok(Charge { state: Rc::clone(&self.state), bytes })
     }
 
+    /// Bytes of it.
+    pub(crate) fn limit(&self) -> usize {
+        self.state.limit
+    }
+
     /// Bytes held now.
     pub(crate) fn used(&self) -> usize {
         self.state.used.get()

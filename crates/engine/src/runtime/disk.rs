@@ -20,7 +20,9 @@ use super::file_threads::FileOps;
 use super::fileops;
 use super::inflight::{Flight, InFlight};
 use super::lease::Leases;
+use super::spawn::contained;
 use super::timers;
+use crate::observe::{Meter, Operation};
 
 /// How often a shard that waits for buffers looks whether leases came back: a lease comes back
 /// from any thread without waking anybody.
@@ -47,6 +49,9 @@ pub(super) struct ShardIo {
     direct: bool,
     /// Taken at the end, to be closed: what a partition that failed has left may keep `self` alive.
     pub(super) template: RefCell<Option<DmaFile>>,
+    meter: Rc<Meter>,
+    /// Reads that found no buffer free.
+    read_waits: Cell<u64>,
 }
 
 /// Where the shard is in its life.
@@ -80,8 +85,14 @@ pub(crate) struct MemoryLimits {
 pub struct MemoryUse {
     /// Bytes of buffers with data on its way to the disk or kept for readers.
     pub write_bytes: usize,
+    /// Bytes that they may be.
+    pub write_bytes_max: usize,
     /// Bytes of buffers that reads fill or have filled.
     pub read_bytes: usize,
+    /// Bytes that they may be.
+    pub read_bytes_max: usize,
+    /// Reads that had to wait for a buffer.
+    pub read_waits: u64,
     /// Views that left the shard and did not come back yet.
     pub leases: usize,
     /// Bytes of the buffers that they pin.
@@ -96,6 +107,7 @@ impl ShardIo {
         template: DmaFile,
         direct: bool,
         limits: MemoryLimits,
+        meter: Rc<Meter>,
     ) -> ShardIo {
         ShardIo {
             ops,
@@ -108,6 +120,8 @@ impl ShardIo {
             reclaiming: Cell::new(false),
             direct,
             template: RefCell::new(Some(template)),
+            meter,
+            read_waits: Cell::new(0),
         }
     }
 
@@ -124,6 +138,7 @@ impl ShardIo {
         if let Some(charge) = self.read_budget.try_take(len) {
             return Ok(charge);
         }
+        self.read_waits.set(self.read_waits.get() + 1);
         self.leases.reclaim();
         let mut taken = pin!(self.read_budget.take(len));
         let taken = poll_fn(|cx| {
@@ -136,6 +151,26 @@ impl ShardIo {
             taken
         });
         taken.await.map_err(|over| io::Error::new(io::ErrorKind::InvalidInput, over))
+    }
+
+    /// An operation begins: it is timed until what this answers is dropped. While any is under way
+    /// somebody looks for such that do not end.
+    pub(super) fn timed(&self, op: IoOp, path: &Rc<Path>, position: Option<u64>) -> Operation {
+        let operation = self.meter.begin(op, path, position);
+        if !self.meter.watched.replace(true) {
+            let meter = Rc::clone(&self.meter);
+            let looking = async move {
+                loop {
+                    timers::sleep(meter.look_every()).await;
+                    if !meter.look() {
+                        meter.watched.set(false);
+                        break;
+                    }
+                }
+            };
+            glommio::spawn_local(contained(looking)).detach();
+        }
+        operation
     }
 
     fn reclaim_while_waiting(self: &Rc<Self>) {
@@ -162,6 +197,24 @@ impl ShardIo {
 impl RealDisk {
     pub(super) fn new(io: Rc<ShardIo>) -> RealDisk {
         RealDisk { io }
+    }
+
+    /// The shard's times.
+    pub(crate) fn meter(&self) -> &Rc<Meter> {
+        &self.io.meter
+    }
+
+    /// Does `work`, timed.
+    async fn timed<T>(
+        &self,
+        op: IoOp,
+        path: &Path,
+        work: impl Future<Output = Result<T, IoError>>,
+    ) -> Result<T, IoError> {
+        let operation = self.io.timed(op, &path.into(), None);
+        let result = work.await;
+        operation.ended(is_news(&result));
+        result
     }
 
     /// Lends `range` of `bytes` to any thread, without a copy where the lease budget allows it.
@@ -194,7 +247,10 @@ impl RealDisk {
         leases.reclaim();
         MemoryUse {
             write_bytes: self.io.write_budget.used(),
+            write_bytes_max: self.io.write_budget.limit(),
             read_bytes: self.io.read_budget.used(),
+            read_bytes_max: self.io.read_budget.limit(),
+            read_waits: self.io.read_waits.get(),
             leases: leases.out(),
             lease_bytes: leases.bytes_out(),
             copied: leases.copied(),
@@ -219,7 +275,7 @@ impl Disk for RealDisk {
         let direct = self.io.direct;
         let open = move |path: &Path| fileops::open(path, how, direct);
         let opening = self.io.ops.run_or_refuse(IoOp::Open, path, open);
-        let fd = opening.await?;
+        let fd = self.timed(IoOp::Open, path, opening).await?;
         let failed = |source| IoError::new(IoOp::Open, path, source);
         let _opening = self.io.begin().map_err(failed)?;
         let dma = match &*self.io.template.borrow() {
@@ -231,27 +287,41 @@ impl Disk for RealDisk {
     }
 
     async fn list(&self, dir: &Path) -> Result<Vec<(OsString, bool)>, IoError> {
-        self.io.ops.run_io(IoOp::List, dir, fileops::list).await
+        self.timed(IoOp::List, dir, self.io.ops.run_io(IoOp::List, dir, fileops::list)).await
     }
 
     async fn create_dir(&self, dir: &Path) -> Result<(), IoError> {
-        self.io.ops.run_io(IoOp::CreateDir, dir, fileops::create_dir).await
+        let op = IoOp::CreateDir;
+        self.timed(op, dir, self.io.ops.run_io(op, dir, fileops::create_dir)).await
     }
 
     async fn sync_dir(&self, dir: &Path) -> Result<(), IoError> {
-        self.io.ops.run_io(IoOp::SyncDir, dir, fileops::sync_dir).await
+        let op = IoOp::SyncDir;
+        self.timed(op, dir, self.io.ops.run_io(op, dir, fileops::sync_dir)).await
     }
 
     async fn rename(&self, from: &Path, to: &Path) -> Result<(), IoError> {
-        let to = to.to_path_buf();
-        self.io.ops.run_io(IoOp::Rename, from, move |from| fileops::rename(from, &to)).await
+        let (op, to) = (IoOp::Rename, to.to_path_buf());
+        let rename = move |from: &Path| fileops::rename(from, &to);
+        self.timed(op, from, self.io.ops.run_io(op, from, rename)).await
     }
 
     async fn remove(&self, path: &Path) -> Result<(), IoError> {
-        self.io.ops.run_io(IoOp::Remove, path, fileops::remove).await
+        let op = IoOp::Remove;
+        self.timed(op, path, self.io.ops.run_io(op, path, fileops::remove)).await
     }
 
     async fn remove_dir(&self, dir: &Path) -> Result<(), IoError> {
-        self.io.ops.run_io(IoOp::Remove, dir, fileops::remove_dir).await
+        let op = IoOp::Remove;
+        self.timed(op, dir, self.io.ops.run_io(op, dir, fileops::remove_dir)).await
     }
+}
+
+/// An error, and none that is a plain answer: whoever opens a file that may not be there asks whether
+/// it is.
+pub(super) fn is_news<T>(result: &Result<T, IoError>) -> bool {
+    let is_answer = |error: &IoError| {
+        error.is_not_found() || error.source.kind() == io::ErrorKind::AlreadyExists
+    };
+    result.as_ref().is_err_and(|error| !is_answer(error))
 }

@@ -25,6 +25,7 @@ use super::spawn::{RealSpawn, apart};
 use super::start_error::StartError;
 use super::threads::{RuntimeOptions, ShardEnd, ShardFacts, ShardMain};
 use super::timers::{self, Timers};
+use crate::observe::Meter;
 
 /// A task queue runs this long before the executor turns to I/O (stock: 100 ms, and a read waits
 /// for two of them behind a busy task).
@@ -164,7 +165,8 @@ fn build(seat: &Seat, place: Place) -> io::Result<LocalExecutor> {
 fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
     let Ready { seat, made: Made { executor, template, timers }, pages: _ } = shard;
     let (options, number, main) = (&seat.options, seat.number, Arc::clone(main));
-    let io = Rc::new(ShardIo::new(seat.ops, template, seat.direct, options.memory));
+    let meter = Rc::new(Meter::new(number, options.events.clone()));
+    let io = Rc::new(ShardIo::new(seat.ops, template, seat.direct, options.memory, meter));
     let platform = RealPlatform::new(
         RealDisk::new(Rc::clone(&io)),
         RealClock::new(Arc::clone(&options.floor), Arc::clone(&options.ceiling)),

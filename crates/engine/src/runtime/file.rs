@@ -19,6 +19,7 @@ use super::fileops::{self, retry};
 use super::inflight::{Flight, InFlight};
 use super::spawn::{apart, contained};
 use super::transfer::{Whole, read_all, write_all};
+use crate::observe::Operation;
 
 /// A file of the real disk. See [`File`] for what its operations promise.
 ///
@@ -84,8 +85,10 @@ impl RealFile {
     ) -> Result<T, IoError> {
         let failed = |source| self.error(op, source);
         let running = self.running().map_err(failed)?;
-        let shard = Rc::clone(&self.file.shard);
-        fd::with_fd(&shard.ops, running, job).await.map_err(failed)
+        let (shard, operation) = (Rc::clone(&self.file.shard), running.timed(op, None));
+        let done = fd::with_fd(&shard.ops, running, job).await;
+        operation.ended(done.is_err());
+        done.map_err(failed)
     }
 }
 
@@ -146,14 +149,26 @@ impl File for RealFile {
         check_blocks(at, len).map_err(failed)?;
         let charge = self.file.shard.read_charge(len).await.map_err(failed)?;
         let running = self.running().map_err(failed)?;
-        Self::detached(async move { running.read(at, len, charge).await }).await.map_err(failed)
+        let operation = running.timed(IoOp::Read, Some(at));
+        let read = async move {
+            let read = running.read(at, len, charge).await;
+            operation.ended(read.is_err());
+            read
+        };
+        Self::detached(read).await.map_err(failed)
     }
 
     async fn write_at(&self, bytes: RealBytes, at: u64) -> Result<(), IoError> {
         let failed = |source| self.error(IoOp::Write, source).at(at);
         check_blocks(at, bytes.as_ref().len()).map_err(failed)?;
         let running = self.running().map_err(failed)?;
-        Self::detached(async move { running.write(bytes, at).await }).await.map_err(failed)
+        let operation = running.timed(IoOp::Write, Some(at));
+        let write = async move {
+            let written = running.write(bytes, at).await;
+            operation.ended(written.is_err());
+            written
+        };
+        Self::detached(write).await.map_err(failed)
     }
 
     fn write_then<S: Spawn>(
@@ -172,8 +187,10 @@ impl File for RealFile {
         spawn.spawn(async move {
             let outcome = match begun {
                 Ok(running) => {
+                    let operation = running.timed(IoOp::Write, Some(at));
                     let write = contained(running.write(bytes, at)).await;
                     let outcome = write.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+                    operation.ended(outcome.is_err());
                     drop((running, file));
                     outcome
                 }
@@ -187,7 +204,12 @@ impl File for RealFile {
         let failed = |source| self.error(IoOp::Sync, source);
         let running = self.running().map_err(failed)?;
         // Never repeated, not even for EINTR: the kernel reports a lost write once.
-        let sync = async move { running.file.dma().fdatasync().await.map_err(os_error) };
+        let operation = running.timed(IoOp::Sync, None);
+        let sync = async move {
+            let synced = running.file.dma().fdatasync().await.map_err(os_error);
+            operation.ended(synced.is_err());
+            synced
+        };
         Self::detached(sync).await.map_err(failed)
     }
 
@@ -239,6 +261,11 @@ fn check_blocks(at: u64, len: usize) -> io::Result<()> {
 }
 
 impl Running {
+    /// The operation, timed until what this answers is dropped.
+    fn timed(&self, op: IoOp, position: Option<u64>) -> Operation {
+        self.file.shard.timed(op, &self.file.path, position)
+    }
+
     /// The file; open as long as `self`.
     pub(super) fn dma(&self) -> &DmaFile {
         self.file.dma()

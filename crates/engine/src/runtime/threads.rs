@@ -23,6 +23,7 @@ use super::platform::RealPlatform;
 use super::spawn::PanicHook;
 use super::start_error::StartError;
 use super::uring;
+use crate::observe::Events;
 
 /// How long a shard thread may take to become ready before it is replaced; each next one has twice
 /// as long, as it may be the machine that is slow (31 s together). On a busy machine about one start
@@ -59,6 +60,8 @@ pub(crate) struct RuntimeOptions {
     pub(crate) floor: Arc<AtomicU64>,
     /// Nothing is stamped above it.
     pub(crate) ceiling: Arc<AtomicU64>,
+    /// Told of file operations that are slow or hang.
+    pub(crate) events: Events,
     /// Told of every panic in a task.
     pub(crate) on_panic: PanicHook,
     /// Told the number of every shard that has ended, however it did, on its thread.

@@ -22,5 +22,6 @@ mod removed_files;
 mod shards;
 mod small_disk;
 mod space;
+mod statistics;
 mod support;
 mod topic_options;

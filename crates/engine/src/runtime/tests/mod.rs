@@ -23,6 +23,7 @@ use super::direct::{self, DirectIo};
 use super::disk::{MemoryLimits, RealDisk};
 use super::platform::RealPlatform;
 use super::threads::{Runtime, RuntimeOptions, ShardEnd, ShardMain};
+use crate::observe::Events;
 
 const MIB: usize = 1 << 20;
 
@@ -62,6 +63,7 @@ fn options(dir: &Path, shards: usize) -> RuntimeOptions {
         lease_patience: Duration::from_secs(5),
         floor: Arc::new(AtomicU64::new(0)),
         ceiling: Arc::new(AtomicU64::new(0)),
+        events: Events::of_test(),
         on_panic: Arc::new(|shard, text| panic!("shard {shard}: {text}")),
         on_end: Arc::new(|_| ()),
     }
