@@ -1,0 +1,171 @@
+//! Events of disks that fail, fill up, are slow or hang.
+
+use std::thread;
+use std::time::Duration;
+
+use corelog::error::{AppendError, CloseError, storage};
+use corelog::{Ack, Client, TopicConfig};
+use corelog_crash::hostile::{Answer, Kind, Op, Rule};
+use corelog_format::{HeaderValue, OptionsBuilder};
+
+use crate::subscriber::{await_told, told};
+use crate::support::{P, batch, builder, log, mounted, with_topic};
+
+fn fails(op: Op, kind: Kind, errno: i32) -> Rule {
+    Rule::new(op, kind, Answer::Errno(errno))
+}
+
+fn append(client: &Client, len: usize, ack: Ack) -> Result<(), AppendError> {
+    client.append_blocking(P, batch(len), ack).map(drop)
+}
+
+/// Nobody waits for the write that fails: it is told all the same, and at once.
+#[test]
+fn a_write_that_fails_is_told_though_nobody_waits_for_it() {
+    let mounted = mounted();
+    let (engine, client) = with_topic(builder(&mounted.data));
+    append(&client, 100, Ack::Durable).expect("a healthy disk");
+    mounted.disk.begin(&[fails(Op::Write, Kind::Log, libc::EIO)]);
+    append(&client, 100, Ack::Appended).expect("it is in memory");
+    let poisoned = await_told(&mounted.data, "partition_poisoned");
+    assert!(poisoned.is("op", "write") && poisoned.number("since_us") > 0, "{poisoned:?}");
+    assert!(poisoned.is("path", log(&mounted.data, 0).to_str().expect("UTF-8")), "{poisoned:?}");
+    let totals = client.totals_blocking().expect("it lives");
+    assert_eq!((totals.shards[0].poisoned, totals.shards[0].counts.faults), (1, 1));
+    mounted.disk.end();
+
+    client.reopen_partition_blocking(P).expect("writes work again");
+    let recovered = await_told(&mounted.data, "partition_recovered");
+    assert!(recovered.is("reopened", "true") && recovered.is("read_only", "false"));
+    let totals = client.totals_blocking().expect("it lives");
+    assert_eq!((totals.shards[0].poisoned, totals.shards[0].counts.faults), (0, 1));
+    engine.close_blocking().expect("nothing is wrong any more");
+}
+
+#[test]
+fn a_sync_that_fails_and_the_close_behind_it() {
+    let mounted = mounted();
+    let (engine, client) = with_topic(builder(&mounted.data));
+    mounted.disk.begin(&[fails(Op::Fdatasync, Kind::Log, libc::EIO)]);
+    append(&client, 100, Ack::Durable).expect_err("nothing says that it is durable");
+    let poisoned = await_told(&mounted.data, "partition_poisoned");
+    assert!(poisoned.is("op", "sync"), "{poisoned:?}");
+    assert_eq!(client.totals_blocking().expect("it lives").shards[0].counts.append_errors, 1);
+    mounted.disk.end();
+    let closed = engine.close_blocking();
+    assert!(matches!(closed, Err(CloseError::Incomplete { .. })), "{closed:?}");
+    await_told(&mounted.data, "engine_closed_badly");
+    assert!(told(&mounted.data, "engine_closed").is_empty());
+}
+
+#[test]
+fn a_disk_that_fills_up_is_told_once_and_so_is_its_end() {
+    let mounted = mounted();
+    let (engine, client) = with_topic(builder(&mounted.data));
+    append(&client, 100, Ack::Written).expect("a healthy disk");
+    mounted.disk.begin(&[fails(Op::Allocate, Kind::Log, libc::ENOSPC)]);
+    for _ in 0..3 {
+        let refused = append(&client, 900_000, Ack::Written).expect_err("there is no room");
+        assert!(
+            matches!(refused, AppendError::Storage(storage::AppendError::StorageFull(_))),
+            "{refused}"
+        );
+    }
+    assert_eq!(told(&mounted.data, "storage_full").len(), 1);
+    assert!(told(&mounted.data, "storage_full")[0].fields["path"].contains("streams"));
+    assert!(told(&mounted.data, "storage_back").is_empty());
+    mounted.disk.end();
+    append(&client, 900_000, Ack::Written).expect("there is room again");
+    assert_eq!(told(&mounted.data, "storage_back").len(), 1);
+    let totals = client.totals_blocking().expect("it lives");
+    let counts = totals.shards[0].counts;
+    assert_eq!((counts.batches, counts.append_errors, counts.faults), (2, 3, 0));
+    engine.close_blocking().expect("nothing is wrong");
+}
+
+#[test]
+fn writes_that_are_slow_and_such_that_hang() {
+    let mounted = mounted();
+    let slow = Duration::from_millis(100);
+    let (engine, client) = with_topic(builder(&mounted.data).slow_io(slow));
+    append(&client, 100, Ack::Written).expect("a healthy disk");
+    mounted.disk.begin(&[Rule::new(Op::Write, Kind::Log, Answer::Slow(slow * 2))]);
+    append(&client, 100, Ack::Written).expect("slowly");
+    mounted.disk.end();
+    let is_log = |told: &crate::subscriber::Told| told.fields["path"].ends_with("0.log");
+    let found = told(&mounted.data, "io_slow").into_iter().find(is_log).expect("it was slow");
+    assert!(found.is("op", "write") && found.is("hung", "false"), "{found:?}");
+    assert!(found.number("took_ms") >= 200 && found.fields.contains_key("position"), "{found:?}");
+    assert!(client.totals_blocking().expect("it lives").io[0].slow >= 1);
+
+    mounted.disk.begin(&[Rule::new(Op::Write, Kind::Log, Answer::Held { then: None })]);
+    let held = client.append(P, batch(100), Ack::Written);
+    let hangs = await_told(&mounted.data, "io_hangs");
+    assert!(hangs.is("op", "write") && hangs.number("since_ms") >= 1000, "{hangs:?}");
+    let io = client.totals_blocking().expect("it lives").io[0];
+    assert_eq!((io.hanging, io.under_way), (1, 1));
+    mounted.disk.end();
+    held.wait().expect("it was held only");
+    let ended = told(&mounted.data, "io_slow").into_iter().find(|told| told.is("hung", "true"));
+    assert!(ended.expect("it took long").number("took_ms") >= 1000);
+    assert_eq!(client.totals_blocking().expect("it lives").io[0].hanging, 0);
+    engine.close_blocking().expect("nothing is wrong");
+}
+
+#[test]
+fn a_clock_record_that_cannot_be_stored_for_a_while() {
+    let mounted = mounted();
+    let engine = builder(&mounted.data).open().expect("a healthy disk");
+    mounted.disk.begin(&[fails(Op::Write, Kind::Clock, libc::EIO)]);
+    let failed = await_told(&mounted.data, "clock_not_stored");
+    assert!(failed.fields["error"].contains("os error"), "{failed:?}");
+    mounted.disk.end();
+    assert!(await_told(&mounted.data, "clock_stored_again").number("failures") >= 1);
+    assert!(engine.client().totals_blocking().expect("it lives").clock_failures >= 1);
+    engine.close_blocking().expect("nothing is wrong");
+}
+
+#[test]
+fn a_catalog_that_fails_and_is_written_anew() {
+    let mounted = mounted();
+    let (engine, client) = with_topic(builder(&mounted.data));
+    let catalog = client.catalog();
+    let create = |name: &str| catalog.create_topic(0, name, TopicConfig::default()).wait();
+    mounted.disk.begin(&[
+        fails(Op::Fsync, Kind::Catalog, libc::EIO),
+        fails(Op::Fdatasync, Kind::Catalog, libc::EIO),
+        fails(Op::Rename, Kind::Other, libc::EIO),
+        fails(Op::Create, Kind::Other, libc::EIO),
+    ]);
+    create("lost").expect_err("it cannot be written");
+    assert!(await_told(&mounted.data, "catalog_failed").fields["path"].ends_with("catalog.redb"));
+    await_told(&mounted.data, "catalog_not_renewed");
+    assert!(told(&mounted.data, "catalog_renewed").is_empty());
+    mounted.disk.end();
+    create("kept").expect("the trouble is over");
+    await_told(&mounted.data, "catalog_renewed");
+    engine.close_blocking().expect("nothing is wrong");
+}
+
+/// The mark is stored behind each sealed segment, and at most a second behind a sync.
+#[test]
+fn a_mark_that_cannot_be_stored_and_segments_that_cannot_be_deleted() {
+    let mounted = mounted();
+    let (engine, client) = with_topic(builder(&mounted.data));
+    mounted.disk.begin(&[fails(Op::Write, Kind::Manifest, libc::EIO)]);
+    append(&client, 100, Ack::Durable).expect("the log is well");
+    assert!(await_told(&mounted.data, "mark_lags").fields["error"].contains("manifest"));
+    mounted.disk.end();
+
+    for _ in 0..3 {
+        append(&client, 600_000, Ack::Durable).expect("it fits");
+    }
+    mounted.disk.begin(&[fails(Op::Unlink, Kind::Log, libc::EIO)]);
+    let mut patch = OptionsBuilder::new();
+    patch.push("message_expiry", HeaderValue::String("1us")).expect("it fits");
+    client.catalog().update_topic(0, 0, "topic", &patch.block()).wait().expect("it may be changed");
+    await_told(&mounted.data, "segments_stay");
+    mounted.disk.end();
+    thread::sleep(Duration::from_millis(1));
+    engine.close_blocking().expect("the mark is stored by now");
+}

@@ -1,0 +1,86 @@
+//! Events of what is found in files: at an opening, and by polls.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+
+use corelog::{Ack, Poll};
+use corelog_crash::hostile::{Answer, Kind, Op, Rule};
+
+use crate::subscriber::{await_told, told};
+use crate::support::{P, batch, builder, log, mounted, partition, temp_dir, with_topic};
+
+#[test]
+fn damage_that_an_opening_finds_and_damage_that_a_poll_meets() {
+    let dir = temp_dir();
+    let data = dir.path().join("data");
+    let (engine, client) = with_topic(builder(&data));
+    for _ in 0..5 {
+        client.append_blocking(P, batch(300_000), Ack::Durable).expect("it fits");
+    }
+    engine.close_blocking().expect("nothing is wrong");
+    // In the second batch of the sealed segment; and both slots of the manifest.
+    let file = OpenOptions::new().write(true).open(log(&data, 0)).expect("it is there");
+    file.write_all_at(&[1, 2, 3], 400_000).expect("it can be written");
+    fs::write(partition(&data).join("manifest"), [0x55; 8192]).expect("it can be written");
+
+    let engine = builder(&data).open().expect("damage stops no opening");
+    let found = await_told(&data, "damage_found");
+    assert!(["manifest", "corrupt"].iter().any(|what| found.is("what", what)), "{found:?}");
+    assert!(told(&data, "damage_found").iter().any(|told| told.is("what", "manifest")));
+    assert!(await_told(&data, "partition_recovered").is("reopened", "false"));
+    let client = engine.client();
+    client.poll_blocking(P, Poll::offset(1)).expect_err("it is damaged");
+    let read = await_told(&data, "damage_read");
+    assert!(read.is("what", "corrupt") && read.is("segment", "0"), "{read:?}");
+    assert!(read.number("position") > 300_000 && read.is("resume_offset", "2"), "{read:?}");
+    let counts = client.totals_blocking().expect("it lives").shards[0].counts;
+    assert_eq!((counts.poll_errors, counts.corrupt_reads), (1, 1));
+    drop(engine);
+}
+
+/// A whole batch behind the end, with an offset that leaves a gap: that of another engine's log.
+#[test]
+fn whole_batches_that_are_cut_off_are_kept_apart() {
+    let dir = temp_dir();
+    let written = |name: &str, batches: usize| {
+        let data = dir.path().join(name);
+        let (engine, client) = with_topic(builder(&data));
+        for _ in 0..batches {
+            client.append_blocking(P, batch(5_000), Ack::Durable).expect("it fits");
+        }
+        engine.close_blocking().expect("nothing is wrong");
+        data
+    };
+    let (data, other) = (written("data", 2), written("other", 5));
+    let bytes = fs::read(log(&other, 0)).expect("it is there");
+    let last = &bytes[bytes.len() / 5 * 4..];
+    let mut file = OpenOptions::new().append(true).open(log(&data, 0)).expect("it is there");
+    file.write_all(last).expect("it can be written");
+
+    let engine = builder(&data).open().expect("that stops no opening");
+    let kept = await_told(&data, "quarantined");
+    assert!(fs::metadata(&kept.fields["path"]).expect("the copy is there").len() > 5_000);
+    let recovered = await_told(&data, "partition_recovered");
+    assert_eq!(recovered.number("cut_bytes"), last.len() as u64);
+    engine.close_blocking().expect("nothing is wrong");
+}
+
+#[test]
+fn a_partition_that_cannot_be_opened() {
+    let mounted = mounted();
+    let (engine, client) = with_topic(builder(&mounted.data));
+    client.append_blocking(P, batch(100), Ack::Durable).expect("it fits");
+    drop(client);
+    engine.close_blocking().expect("nothing is wrong");
+    let refused = Rule::new(Op::Open, Kind::Log, Answer::Errno(libc::EACCES));
+    mounted.disk.begin(&[refused]);
+    let engine = builder(&mounted.data).open().expect("a partition stops no engine");
+    assert!(await_told(&mounted.data, "partition_not_opened").fields["error"].contains("os error"));
+    assert_eq!(await_told(&mounted.data, "engine_opened").number("not_clean"), 0);
+    assert_eq!(told(&mounted.data, "engine_opened")[1].number("not_clean"), 1);
+    assert_eq!(engine.client().totals_blocking().expect("it lives").shards[0].failed.len(), 1);
+    mounted.disk.end();
+    engine.client().reopen_partition_blocking(P).expect("it can be opened now");
+    engine.close_blocking().expect("nothing is wrong");
+}

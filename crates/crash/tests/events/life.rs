@@ -1,0 +1,62 @@
+//! Events of an engine that is well: opened, filled, trimmed, closed; and of code that panics on it.
+
+use corelog::Ack;
+use corelog::error::RunError;
+
+use crate::subscriber::{await_told, told};
+use crate::support::{P, batch, builder, temp_dir, with_topic};
+
+#[test]
+fn a_life_without_trouble() {
+    let dir = temp_dir();
+    let data = dir.path().join("data");
+    let (engine, client) = with_topic(builder(&data));
+    let opened = await_told(&data, "engine_opened");
+    assert!(
+        opened.is("shards", "1") && opened.is("partitions", "0") && opened.is("not_clean", "0")
+    );
+    assert!(opened.is("direct_io", "true") && opened.is("suppressed", "0"), "{opened:?}");
+    let created = await_told(&data, "partition_created");
+    for field in ["shard", "stream", "topic", "partition"] {
+        assert!(created.is(field, "0"), "{created:?}");
+    }
+
+    for _ in 0..3 {
+        client.append_blocking(P, batch(600_000), Ack::Durable).expect("it fits");
+    }
+    let sealed = await_told(&data, "segment_sealed");
+    assert!(sealed.is("segment", "0") && sealed.is("next", "2"), "{sealed:?}");
+    assert!(sealed.number("bytes") > 1_200_000, "{sealed:?}");
+    client.delete_segments(P, 1).wait().expect("there is one");
+    let dropped = await_told(&data, "segments_dropped");
+    assert!(dropped.is("segments", "1") && dropped.is("start", "2"), "{dropped:?}");
+
+    assert!(told(&data, "engine_closed").is_empty());
+    engine.close_blocking().expect("nothing is wrong");
+    assert_eq!(told(&data, "engine_closed").len(), 1);
+
+    let engine = builder(&data).open().expect("it was closed");
+    let opened = await_told(&data, "partition_opened");
+    assert!(!opened.fields["row"].is_empty(), "{opened:?}");
+    assert!(told(&data, "partition_recovered").is_empty());
+    assert_eq!(told(&data, "engine_opened")[1].number("partitions"), 1);
+    engine.close_blocking().expect("nothing is wrong");
+}
+
+#[test]
+fn code_that_panics_on_a_shard() {
+    let dir = temp_dir();
+    let data = dir.path().join("data");
+    let (engine, client) = with_topic(builder(&data));
+    let ended = engine.run_on_shard(0, |shard| async move {
+        shard.spawn(async { panic!("a guest") });
+        shard.yield_now().await;
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("it is small");
+    let ended: Result<(), RunError> = runtime.block_on(ended);
+    ended.expect("the panic is the other task's");
+    let panicked = await_told(&data, "task_panicked");
+    assert!(panicked.is("shard", "0") && panicked.fields["panic"].contains("a guest"));
+    assert_eq!(client.totals_blocking().expect("it lives").panics, 1);
+    engine.close_blocking().expect("the shard lives");
+}
