@@ -125,6 +125,12 @@ pub use runtime::{DirectIo, HugePageAlloc};
 pub use streams::{Catalog, GroupInfo, Ident, StreamInfo, TopicInfo};
 pub use topic::{OptionDescription, OptionScope, TopicConfig, TopicOptions, describe_options};
 
+/// The types of the wire that a broker takes requests apart with.
+pub mod wire {
+    pub use corelog_format::checksum::xxh3;
+    pub use corelog_format::{Consumer, Name, OptionalPartition, PollingKind, PollingStrategy};
+}
+
 pub use corelog_format::{
     BatchBuilder, Compression, ConsumerKind, Identifier, Message, MessagesKey, OptionsBlock,
     Partitioning,

@@ -1,0 +1,7 @@
+//! The broker over real sockets on real files.
+
+mod client;
+mod recorded;
+mod replay;
+mod running;
+mod shapes;
