@@ -124,6 +124,9 @@ impl Broker {
         let started = self.engine.run_on_shard(shard, move |shard: ShardContext| async move {
             let (catalog, groups) = (client.catalog(), client.groups());
             let here = Rc::new(Here { shard, client, catalog, groups, shared });
+            if here.shard.index() == 0 {
+                listener::look_after_members(&here);
+            }
             listener::start(&here, address)
         });
         let started = block_on(started).map_err(StartError::Shard)?;

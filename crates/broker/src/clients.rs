@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use corelog::ClientId;
 
 use crate::answer::Connected;
 
 /// The connections, and the logins on them.
-#[derive(Default)]
 pub(crate) struct Clients {
+    began: Instant,
     table: Mutex<Table>,
     /// Logins so far; the number of each is its session's.
     sessions: AtomicU64,
@@ -28,12 +29,34 @@ struct Table {
 struct Entry {
     peer: SocketAddr,
     client: Option<ClientId>,
+    pulse: Arc<Pulse>,
+}
+
+/// When a connection was heard of last. Written at every request, so outside of the lock.
+#[derive(Default)]
+struct Pulse {
+    /// Seconds since the table began.
+    heard: AtomicU64,
+    /// Silent for so long that its memberships have ended.
+    is_stale: AtomicBool,
 }
 
 /// A connection's place in the table, given up when this is dropped.
 pub(crate) struct Seat {
     clients: Arc<Clients>,
     number: u64,
+    pulse: Arc<Pulse>,
+}
+
+/// Silence after which a member of a group counts as gone, seconds. Clients are heard of every five
+/// seconds, whatever they do.
+const SILENCE_MAX: u64 = 36;
+
+impl Default for Clients {
+    fn default() -> Self {
+        let (table, sessions) = (Mutex::default(), AtomicU64::new(0));
+        Clients { began: Instant::now(), table, sessions }
+    }
 }
 
 impl Clients {
@@ -42,8 +65,33 @@ impl Clients {
         let mut table = self.lock();
         let number = table.next;
         table.next += 1;
-        table.connections.insert(number, Entry { peer, client: None });
-        Seat { clients: Arc::clone(self), number }
+        let pulse = Arc::new(Pulse::default());
+        pulse.heard.store(self.now(), Ordering::Relaxed);
+        let entry = Entry { peer, client: None, pulse: Arc::clone(&pulse) };
+        table.connections.insert(number, entry);
+        Seat { clients: Arc::clone(self), number, pulse }
+    }
+
+    /// Marks whoever has been silent for too long at `now` and is `bound` to something, and answers
+    /// who that is.
+    pub(crate) fn mark_stale(&self, now: u64, bound: impl Fn(ClientId) -> bool) -> Vec<ClientId> {
+        let silent = |entry: &Entry| {
+            let heard = entry.pulse.heard.load(Ordering::Relaxed);
+            let client = entry.client.filter(|_| now.saturating_sub(heard) > SILENCE_MAX)?;
+            Some((client, Arc::clone(&entry.pulse)))
+        };
+        let silent: Vec<_> = self.lock().connections.values().filter_map(silent).collect();
+        let stale = silent.into_iter().filter(|(client, _)| bound(*client));
+        let mark = |(client, pulse): (ClientId, Arc<Pulse>)| {
+            pulse.is_stale.store(true, Ordering::Relaxed);
+            client
+        };
+        stale.map(mark).collect()
+    }
+
+    /// Seconds since the table began.
+    pub(crate) fn now(&self) -> u64 {
+        self.began.elapsed().as_secs()
     }
 
     /// All that are connected, oldest first.
@@ -81,6 +129,14 @@ impl Seat {
     /// The connection, as clients know it.
     pub(crate) fn id(&self) -> u32 {
         self.number as u32
+    }
+
+    /// Notes that the client is there. False where it was away for so long that it counts as gone.
+    pub(crate) fn beat(&self) -> bool {
+        self.pulse.heard.store(self.clients.now(), Ordering::Relaxed);
+        // A look first: the exchange would take the line from other cores at every request.
+        !self.pulse.is_stale.load(Ordering::Relaxed)
+            || !self.pulse.is_stale.swap(false, Ordering::Relaxed)
     }
 
     /// Notes that `client` has logged in here, and answers the session's number. Another
@@ -139,6 +195,21 @@ mod tests {
         assert_eq!(one.log_out(), None, "the client is still there, elsewhere");
         assert_eq!(other.log_out(), Some(me));
         assert_eq!(other.log_out(), None, "once");
+    }
+
+    #[test]
+    fn a_silent_member_is_told_once_that_it_was_given_up() {
+        let clients = Arc::new(Clients::default());
+        let (member, other) = (clients.seat(peer()), clients.seat(peer()));
+        member.log_in(ClientId(1));
+        other.log_in(ClientId(2));
+        let is_member = |client| client == ClientId(1);
+        let now = clients.now();
+        assert_eq!(clients.mark_stale(now + SILENCE_MAX, is_member), []);
+        assert!(member.beat());
+        assert_eq!(clients.mark_stale(now + SILENCE_MAX + 2, is_member), [ClientId(1)]);
+        assert!(!member.beat() && member.beat());
+        assert!(other.beat(), "who is in no group may be silent");
     }
 
     #[test]

@@ -51,8 +51,7 @@ pub(crate) async fn run(here: &Rc<Here>, mut socket: Socket) -> Result<(), Conne
         if !socket.fill(&mut memory, HEADER_LEN).await? {
             return Ok(());
         }
-        let header: &[u8; HEADER_LEN] =
-            memory[..].try_into().expect("so many bytes were received");
+        let header: &[u8; HEADER_LEN] = memory[..].try_into().expect("so many bytes were received");
         let body_len = frame_len(header).map_err(ConnectionError::Frame)? - HEADER_LEN;
         let request = Request::decode(header);
         let mut body = Vec::with_capacity(body_len);

@@ -5,12 +5,16 @@
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use glommio::net::{AcceptedTcpStream, TcpListener};
 
 use crate::connection;
 use crate::serve::Here;
 use crate::socket::Socket;
+
+/// Between two looks for silent members.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// Listens, and serves whoever connects until the engine closes.
 ///
@@ -33,6 +37,23 @@ pub(crate) fn start(here: &Rc<Here>, address: SocketAddr) -> io::Result<()> {
         }
     });
     Ok(())
+}
+
+/// Looks after the members of groups that are silent, until the engine closes: nobody else gets
+/// their partitions otherwise.
+pub(crate) fn look_after_members(here: &Rc<Here>) {
+    let serving = Rc::clone(here);
+    here.shard.spawn(async move {
+        loop {
+            serving.shard.sleep(LOOK_EVERY).await;
+            let Here { groups, shared, .. } = &*serving;
+            let now = shared.clients.now();
+            for client in shared.clients.mark_stale(now, |client| !groups.of(client).is_empty()) {
+                groups.disconnect(client);
+                shared.note(format_args!("{client} was silent for too long, its groups go on"));
+            }
+        }
+    });
 }
 
 /// Begins to serve a connection.

@@ -63,9 +63,8 @@ fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
 /// The root user's password.
 fn password() -> Result<RootPassword, Box<dyn std::error::Error>> {
     match std::env::var(PASSWORD_VARIABLE) {
-        Ok(password) => {
-            RootPassword::new(password).map_err(|error| format!("{PASSWORD_VARIABLE}: {error}").into())
-        }
+        Ok(password) => RootPassword::new(password)
+            .map_err(|error| format!("{PASSWORD_VARIABLE}: {error}").into()),
         Err(std::env::VarError::NotPresent) => {
             let password = RootPassword::generated()?;
             eprintln!(

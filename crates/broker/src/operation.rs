@@ -5,7 +5,8 @@ macro_rules! numbers {
     ($(#[$doc:meta])* $name:ident: $number:ty { $($(#[$each:meta])* $variant:ident = $value:literal,)+ }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum $name { $($(#[$each])* $variant,)+ }
+        #[repr($number)]
+        pub(crate) enum $name { $($(#[$each])* $variant = $value,)+ }
 
         impl $name {
             /// The one with this number.
@@ -16,12 +17,6 @@ macro_rules! numbers {
                 }
             }
 
-            /// Its number.
-            pub(crate) const fn number(self) -> $number {
-                match self {
-                    $($name::$variant => $value,)+
-                }
-            }
         }
     };
 }
@@ -94,24 +89,19 @@ numbers! {
 }
 
 impl Operation {
-    /// True where the body of the reply begins with a result section.
-    pub(crate) const fn is_result_framed(self) -> bool {
-        matches!(self.number(), 128..=149 | 161 | 162)
-    }
-
     /// The byte by which the reply names it: three are prepared as others.
     pub(crate) const fn prepared(self) -> u8 {
         match self {
             Operation::CreateTopic => 64,
             Operation::CreatePartitions => 65,
             Operation::DeleteSegments => 68,
-            other => other.number(),
+            other => other as u8,
         }
     }
 
     /// True for what only an administrator of more than one user would ask.
     pub(crate) const fn is_of_users(self) -> bool {
-        matches!(self.number(), 141..=147)
+        matches!(self as u8, 141..=147)
     }
 }
 
@@ -131,19 +121,11 @@ mod tests {
     #[test]
     fn numbers_go_both_ways() {
         for number in 0..=255 {
-            let there = Operation::of(number).map(Operation::number);
+            let there = Operation::of(number).map(|operation| operation as u8);
             assert!(there.is_none_or(|there| there == number), "{number}");
         }
         assert_eq!(Question::of(606), Some(Question::SyncConsumerGroup));
-        assert_eq!(Question::SyncConsumerGroup.number(), 606);
         assert_eq!(Operation::of(0), None);
         assert_eq!(Operation::of(64), None, "those are of the server alone");
-    }
-
-    #[test]
-    fn results_are_framed_for_changes_and_offsets_alone() {
-        let framed = |number| Operation::of(number).unwrap().is_result_framed();
-        assert!([128, 140, 149, 161, 162].into_iter().all(framed));
-        assert!(![1, 2, 3, 160].into_iter().any(framed));
     }
 }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use corelog::wire::{Consumer, PollingStrategy};
 use corelog::Partitioning;
+use corelog::wire::{Consumer, PollingStrategy};
 
 use super::{Reader, TopicPath, Undecodable};
 
@@ -54,7 +54,8 @@ impl<'a> SendMessages<'a> {
         let mut reader = Reader::new(body);
         let metadata = usize::try_from(reader.u32()?).map_err(|_| Undecodable)?;
         let begin = reader.position();
-        let end = begin.checked_add(metadata).filter(|end| *end <= body.len()).ok_or(Undecodable)?;
+        let end =
+            begin.checked_add(metadata).filter(|end| *end <= body.len()).ok_or(Undecodable)?;
         let mut reader = Reader::new(&body[begin..end]);
         let topic = TopicPath::read(&mut reader)?;
         let partitioning = reader.prefix(Partitioning::decode_prefix)?;

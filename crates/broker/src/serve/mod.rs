@@ -60,6 +60,10 @@ pub(crate) async fn answer(
     if request.checksum != 0 && request.checksum != u128::from(xxh3(&body)) {
         return Answer::refused(Status::INVALID_FORMAT);
     }
+    if !session.seat.beat() {
+        session.log_out();
+        return Answer::Evict(Eviction::Stale);
+    }
     match request.operation {
         Operation::NonReplicated => question(here, session, request.code, &body).await,
         Operation::Register => login::login(here, session, request, &body),

@@ -104,9 +104,7 @@ fn is_known(here: &Here, path: &OffsetPath<'_>) -> bool {
     let (topic, id) = (path.topic, path.consumer.id);
     match path.consumer.kind {
         ConsumerKind::Consumer => true,
-        ConsumerKind::ConsumerGroup => {
-            here.catalog.group(topic.stream, topic.topic, id).is_some()
-        }
+        ConsumerKind::ConsumerGroup => here.catalog.group(topic.stream, topic.topic, id).is_some(),
     }
 }
 

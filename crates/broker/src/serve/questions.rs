@@ -86,9 +86,9 @@ async fn stats(here: &Here) -> Answered {
     let streams = here.catalog.streams();
     let topics: Vec<_> =
         streams.iter().flat_map(|s| here.catalog.topics(s.id).unwrap_or_default()).collect();
-    let groups = topics.iter().map(|topic| {
-        here.catalog.groups(topic.stream, topic.id).map_or(0, |groups| groups.len())
-    });
+    let groups = topics
+        .iter()
+        .map(|topic| here.catalog.groups(topic.stream, topic.id).map_or(0, |groups| groups.len()));
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let stats = Stats {
         messages_bytes: figures.iter().map(|(_, figures)| figures.bytes).sum(),

@@ -1,6 +1,9 @@
 //! The broker over real sockets on real files.
 
 mod client;
+mod faults;
+mod groups;
+mod messages;
 mod recorded;
 mod replay;
 mod running;

@@ -140,9 +140,13 @@ pub(crate) fn fields(operation: u8, code: u32, body: &[u8]) -> Vec<Field> {
             shape.skip(len as usize);
         }
         (2, 100) => poll(&mut shape),
-        (2, 200) => (0..shape.stream()).for_each(|_| drop(shape.topic())),
+        (2, 200) => (0..shape.stream()).for_each(|_| {
+            shape.topic();
+        }),
         (2, 300) => shape.topic_with_partitions(),
-        (2, 301) => (0..shape.u32("topics")).for_each(|_| drop(shape.topic())),
+        (2, 301) => (0..shape.u32("topics")).for_each(|_| {
+            shape.topic();
+        }),
         _ => {}
     }
     shape.done()
