@@ -2,7 +2,10 @@
 
 /// Declares an enum of the wire's numbers with its lookup.
 macro_rules! numbers {
-    ($(#[$doc:meta])* $name:ident: $number:ty { $($(#[$each:meta])* $variant:ident = $value:literal,)+ }) => {
+    (
+        $(#[$doc:meta])*
+        $name:ident: $number:ty { $($(#[$each:meta])* $variant:ident = $value:literal,)+ }
+    ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr($number)]

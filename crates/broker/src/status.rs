@@ -16,7 +16,7 @@ impl Status {
     pub(crate) const FEATURE_UNAVAILABLE: Status = Status(5);
     pub(crate) const RESOURCE_NOT_FOUND: Status = Status(20);
     pub(crate) const UNAUTHENTICATED: Status = Status(40);
-    pub(crate) const NOT_COMMITTED: Status = Status(57);
+    pub(crate) const NOT_DONE: Status = Status(57);
     pub(crate) const NOT_ACCEPTED: Status = Status(58);
     pub(crate) const ALREADY_APPLIED: Status = Status(59);
     pub(crate) const STREAM_NOT_FOUND: Status = Status(1009);
@@ -81,7 +81,7 @@ pub(crate) fn of_change(error: &ChangeError) -> Failure {
         }),
         ChangeError::Config(_) => Failure::Refused(Status::OPTION_VALUE),
         ChangeError::Busy => found(Status::NOT_ACCEPTED),
-        ChangeError::Closed => found(Status::NOT_COMMITTED),
+        ChangeError::Closed => found(Status::NOT_DONE),
         _ => found(Status::ERROR),
     }
 }
