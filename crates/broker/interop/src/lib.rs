@@ -41,6 +41,11 @@ impl Broker {
         &self.address
     }
 
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Kills it, so that it can finish nothing, and starts another one on the same directory.
     ///
     /// # Panics
@@ -125,6 +130,20 @@ pub fn texts(polled: &PolledMessages) -> Vec<(u64, String)> {
         (message.header.offset, String::from_utf8(message.payload.to_vec()).unwrap())
     };
     polled.messages.iter().map(text).collect()
+}
+
+/// CPU time that a process has used, seconds.
+///
+/// # Panics
+/// When there is no such process.
+pub fn cpu_seconds(pid: u32) -> f64 {
+    /// Of the kernel's figures, on every machine of today.
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let behind_name = stat.rsplit(')').next().unwrap();
+    let ticks: u64 =
+        behind_name.split_whitespace().skip(11).take(2).map(|t| t.parse::<u64>().unwrap()).sum();
+    ticks as f64 / TICKS_PER_SECOND
 }
 
 /// Below the crate's target, which is on a real file system where the repository is.

@@ -1,5 +1,7 @@
 //! Consumer groups over sockets: joins, the partitions that go round, leaving by whatever way.
 
+use std::time::{Duration, Instant};
+
 use crate::client::{Client, join, name, named};
 use crate::messages::{From, create, poll_body, polled, send, to, topic};
 use crate::running::Running;
@@ -43,7 +45,9 @@ fn members_share_the_partitions_as_they_come_and_go() {
     assert_eq!((synced(&mut b), synced(&mut c)), (Some(vec![0, 2]), Some(vec![1, 3])));
     // One that is cut off leaves as well.
     drop(b);
+    let end = Instant::now() + Duration::from_secs(30);
     while synced(&mut c) != Some(vec![0, 1, 2, 3]) {
+        assert!(Instant::now() < end, "the other member is still there");
         std::thread::yield_now();
     }
     // And one that logs out.

@@ -4,6 +4,7 @@ mod client;
 mod faults;
 mod groups;
 mod messages;
+mod program;
 mod recorded;
 mod replay;
 mod running;
