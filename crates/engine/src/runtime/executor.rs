@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use corelog_io::BLOCK;
+use corelog_io::{BLOCK, Spawn};
 use glommio::io::{DmaFile, OpenOptions};
 use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
 
@@ -80,9 +80,7 @@ pub(super) fn run_shard(
     let _ = ready.send(Ok(facts));
     if start.recv().is_err() {
         let Made { executor, template, timers } = shard.made;
-        executor.run(close(Some(template)));
-        drop(executor);
-        drop(timers);
+        leave(executor, Some(template), &timers, None);
         return ShardEnd::Clean;
     }
     let (number, on_end) = (shard.seat.number, Arc::clone(&shard.seat.options.on_end));
@@ -165,10 +163,11 @@ fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
     let Ready { seat, made: Made { executor, template, timers }, pages: _ } = shard;
     let (options, number, main) = (&seat.options, seat.number, Arc::clone(main));
     let io = Rc::new(ShardIo::new(seat.ops, template, seat.direct, options.memory));
+    let spawn = RealSpawn::new(seat.number, Arc::clone(&options.on_panic));
     let platform = RealPlatform::new(
         RealDisk::new(Rc::clone(&io)),
         RealClock::new(Arc::clone(&options.floor), Arc::clone(&options.ceiling)),
-        RealSpawn::new(seat.number, Arc::clone(&options.on_panic)),
+        spawn.clone(),
     );
     let turned = catch_unwind(AssertUnwindSafe(|| {
         executor.run(async {
@@ -194,14 +193,35 @@ fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
     let out = io.leases.out();
     let template = io.template.take();
     drop(io);
-    executor.run(close(template));
-    drop(executor);
-    drop(timers);
+    leave(executor, template, &timers, Some(&spawn));
     match ended {
         Err(panic) => ShardEnd::MainPanicked(panic),
         Ok(()) if out > 0 => ShardEnd::LeasesOut(out),
         Ok(()) => ShardEnd::Clean,
     }
+}
+
+/// The last turn of the loop: what only sleeps still is dropped, what nobody awaits is closed. Then the
+/// executor can be dropped, before the timers that its rings read from.
+///
+/// glommio leaks a task that still waits when its executor is dropped, with all that it holds: a
+/// buffer, and so the whole pool, or a partition, and so the shard.
+fn leave(
+    executor: LocalExecutor,
+    template: Option<DmaFile>,
+    timers: &Timers,
+    tasks: Option<&RealSpawn>,
+) {
+    executor.run(async {
+        if let Some(tasks) = tasks {
+            tasks.end();
+            timers.wake_all();
+            tasks.yield_now().await;
+        }
+        close(template).await;
+        timers.stop().await;
+    });
+    drop(executor);
 }
 
 /// Closes the template file. Dropping it leaves that to the executor, which may end first: then the

@@ -44,6 +44,9 @@ const FAST: Duration = Duration::from_millis(1);
 /// 250 wakes a second; with 32 ms instead, one durable append in a thousand took as long.
 const SLOW: Duration = Duration::from_millis(4);
 
+/// How long the end of a shard waits for the reads behind its timers.
+const STOP_PATIENCE: Duration = Duration::from_secs(1);
+
 thread_local! {
     static CURRENT: RefCell<Weak<Timers>> = const { RefCell::new(Weak::new()) };
 }
@@ -61,11 +64,14 @@ pub(super) struct Timers {
     period: Cell<Duration>,
     /// Tasks the executor had run at the last tick.
     tasks: Cell<u64>,
+    /// Tasks that read ticks; they end with the next one where `stopping` is set.
+    waiting: Cell<usize>,
+    stopping: Cell<bool>,
 }
 
 impl Timers {
-    /// Starts the timers of the executor this is called on. They run over all its `run` calls; the
-    /// few tasks behind them are leaked with it.
+    /// Starts the timers of the executor this is called on. They run over all its `run` calls, up
+    /// to [`Timers::stop`].
     pub(super) fn start() -> io::Result<Rc<Timers>> {
         let timers = Rc::new(Timers {
             alarm: timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?,
@@ -75,6 +81,8 @@ impl Timers {
             armed: Cell::new(None),
             period: Cell::new(FAST),
             tasks: Cell::new(0),
+            waiting: Cell::new(0),
+            stopping: Cell::new(false),
         });
         set(&timers.pulse, FAST, FAST)?;
         CURRENT.replace(Rc::downgrade(&timers));
@@ -83,6 +91,30 @@ impl Timers {
         }
         on_each(&timers, &timers.alarm, |timers| timers.ring(Instant::now()));
         Ok(timers)
+    }
+
+    /// Wakes everyone who sleeps, before their time.
+    pub(super) fn wake_all(&self) {
+        self.due.take().into_values().for_each(Waker::wake);
+    }
+
+    /// Ends the reads behind the timers, in the executor's last `run`. One that is on its way when its
+    /// executor is dropped is never freed, nor is its buffer, nor the pool that the buffer is from.
+    ///
+    /// The pulse goes on until the executor is gone, by glommio's own timers: their tasks are leaked
+    /// as well, and hold nothing.
+    pub(super) async fn stop(&self) {
+        for beat in 1..=BEATS as u32 {
+            glommio::spawn_local(beats(FAST * beat)).detach();
+        }
+        self.stopping.set(true);
+        let (soon, until) = (Duration::from_micros(20), Instant::now() + STOP_PATIENCE);
+        // Each read needs a tick of its own.
+        let ticking = set(&self.pulse, soon, soon).and_then(|()| set(&self.alarm, soon, soon));
+        while ticking.is_ok() && self.waiting.get() > 0 && Instant::now() < until {
+            // Not `sleep`, which needs the alarm.
+            glommio::timer::sleep(Duration::from_micros(100)).await;
+        }
     }
 
     /// Fast where the shard has run anything but beats since the last one; slower step by step
@@ -137,11 +169,16 @@ impl Drop for Timers {
 /// Calls `then` each time that `fd` has ticked, in a task of its own.
 fn on_each(timers: &Rc<Timers>, fd: &OwnedFd, then: fn(&Timers)) {
     let file = fd::ticking(fd.as_fd());
+    timers.waiting.set(timers.waiting.get() + 1);
     let timers = Rc::downgrade(timers);
     glommio::spawn_local(async move {
         loop {
             let ticked = file.read_at(0, size_of::<u64>()).await;
             let Some(timers) = timers.upgrade() else { return };
+            if timers.stopping.get() {
+                timers.waiting.set(timers.waiting.get() - 1);
+                return;
+            }
             then(&timers);
             if ticked.is_err() {
                 // The kernel refuses the read for now: not as fast as it can be asked again.
@@ -150,6 +187,12 @@ fn on_each(timers: &Rc<Timers>, fd: &OwnedFd, then: fn(&Timers)) {
         }
     })
     .detach();
+}
+
+async fn beats(period: Duration) {
+    loop {
+        glommio::timer::sleep(period).await;
+    }
 }
 
 /// Sets a timerfd to tick in `first` and then every `period`, where it is not zero.
@@ -233,6 +276,8 @@ mod tests {
             armed: Cell::new(None),
             period: Cell::new(FAST),
             tasks: Cell::new(0),
+            waiting: Cell::new(0),
+            stopping: Cell::new(false),
         }
     }
 
