@@ -3,20 +3,24 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use corelog::error::{CloseError, OpenError, RunError};
-use corelog::{Engine, ShardContext};
 use futures_lite::future::block_on;
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt,
+};
 
 use crate::clients::Clients;
 use crate::listener;
 use crate::root::RootPassword;
 use crate::serve::Here;
 use crate::shared::Shared;
+use corelog::{Engine, ShardContext};
 
 /// What a broker is started with.
 #[derive(Debug, Clone)]
@@ -84,14 +88,12 @@ impl Broker {
     /// See [`StartError`].
     pub fn start(config: Config) -> Result<Broker, StartError> {
         let refused = |error| StartError::Listen { address: config.listen, error };
-        // Shards share the address, which lets another process share it, too, without a word: one
-        // listener that does not share is asked first whether somebody is there.
-        let probe = TcpListener::bind(config.listen).map_err(refused)?;
-        let listen = probe.local_addr().map_err(refused)?;
+        // Until all shards listen.
+        let reserved = reserve(config.listen).map_err(refused)?;
+        let listen = reserved.address;
         let builder = Engine::builder(&config.data);
         let builder = config.shards.map_or(builder.clone(), |shards| builder.shards(shards));
         let engine = builder.open().map_err(StartError::Engine)?;
-        drop(probe);
         let shared = Arc::new(Shared {
             listen,
             data: config.data,
@@ -103,6 +105,7 @@ impl Broker {
         for shard in 0..broker.engine.shards() {
             broker.listen_on(shard, &shared)?;
         }
+        drop(reserved);
         Ok(broker)
     }
 
@@ -132,4 +135,25 @@ impl Broker {
         let started = block_on(started).map_err(StartError::Shard)?;
         started.map_err(|error| StartError::Listen { address, error })
     }
+}
+
+/// An address that nobody else gets while this is kept.
+struct Reserved {
+    _socket: OwnedFd,
+    address: SocketAddr,
+}
+
+/// Takes an address for listeners that share it, as those of the shards do.
+fn reserve(address: SocketAddr) -> io::Result<Reserved> {
+    // Sharing lets another process share it, too, without a word: a listener that does not is asked
+    // first whether somebody is there.
+    if address.port() != 0 {
+        drop(TcpListener::bind(address)?);
+    }
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    bind(&socket, &address)?;
+    let address = SocketAddr::try_from(getsockname(&socket)?)?;
+    Ok(Reserved { _socket: socket, address })
 }

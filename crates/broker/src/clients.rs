@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use corelog::ClientId;
-
 use crate::answer::Connected;
+use corelog::consumers::ClientId;
 
 /// The connections, and the logins on them.
 pub(crate) struct Clients {

@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 
 /// The engine's buffers lie on huge pages from the start.
 #[global_allocator]
-static ALLOCATOR: corelog::HugePageAlloc = corelog::HugePageAlloc;
+static ALLOCATOR: corelog::machine::HugePageAlloc = corelog::machine::HugePageAlloc;
 
 /// A single-node broker for Apache Iggy's clients, on the Corelog storage engine.
 ///

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use corelog::{ClientId, Groups};
-
 use crate::clients::Seat;
+use corelog::consumers::{ClientId, Groups};
 
 /// Replies that are kept for a client that asks again.
 const REPLIES_MAX: usize = 5;

@@ -1,5 +1,6 @@
 //! How an engine is opened.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::guests::Door;
 use crate::limits::{InvalidLimit, Limits};
 use crate::lock::DirLock;
 use crate::opening::{Opened, Opener};
+use crate::progress::{Listener, Meter, OpenProgress};
 use crate::runtime::{DirectIo, PoolPages, Runtime, RuntimeOptions, StartError};
 use crate::shard_main;
 use crate::trash::Trash;
@@ -37,6 +39,7 @@ pub struct EngineBuilder {
     huge_pages: bool,
     direct_io: DirectIo,
     limits: Limits,
+    listener: Option<Listener>,
 }
 
 /// What opening the engine found.
@@ -67,6 +70,7 @@ impl EngineBuilder {
             huge_pages: true,
             direct_io: DirectIo::default(),
             limits: Limits::default(),
+            listener: None,
         }
     }
 
@@ -122,6 +126,19 @@ impl EngineBuilder {
         self
     }
 
+    /// Calls `listener` about twice a second while partitions are opened: after a crash each is read
+    /// from its last mark on, up to 64 MiB, and with many of them that takes a while. Where it
+    /// answers `Break`, [`EngineBuilder::open`] begins no further ones, closes those that are open
+    /// and answers `Cancelled`; what was recovered needs no recovery the next time. So does one
+    /// that panics. It is called on a thread of its own, which the opening waits for at its end.
+    pub fn on_progress(
+        mut self,
+        listener: impl Fn(OpenProgress) -> ControlFlow<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.listener = Some(Listener::new(listener));
+        self
+    }
+
     /// Opens the engine, creating the data directory where it is missing, and every partition of
     /// its catalog. Blocks: the time grows with the number of segments, not with their bytes.
     ///
@@ -140,7 +157,7 @@ impl EngineBuilder {
         let doors: Arc<[Door]> = (0..count).map(|_| Door::default()).collect();
         let (bounds, panics) = (Bounds::default(), Arc::new(Panics::default()));
         let main = shard_main::main(seats, Arc::clone(&doors), &self.limits);
-        let options = self.runtime(&dir, count, &bounds, &shards, &panics);
+        let options = self.runtime(&dir, &bounds, &shards, &doors, &panics);
         let runtime = Runtime::start(options, main)?;
         let facts = runtime.facts().clone();
         // From here on an error closes what runs: see `Starting`.
@@ -150,12 +167,14 @@ impl EngineBuilder {
         let runtime = starting.done();
 
         let clock = Arc::new(clock);
+        let meter = Meter::default();
         let (works, opened) = {
             let model = catalog.model();
             let opener = Opener::new(dir.clone(), shards.clone(), Arc::clone(&clock), clock_is_new);
             let trash = Trash::new(dir.clone(), model.first_incarnation());
             let works = Works::new(dir, shards.clone(), opener, trash);
-            let opened = summary(works.open_catalog(&model));
+            let open = || works.open_catalog(&model, &meter);
+            let opened = summary(meter.watch(self.listener.as_ref(), open));
             (works, opened)
         };
         let opened = OpenSummary {
@@ -173,7 +192,12 @@ impl EngineBuilder {
             direct_io: facts.direct,
         };
         let client_limits = self.limits.client();
-        Ok(Engine::new(Arc::new(control), runtime, lock, client_limits, opened))
+        let engine = Engine::new(Arc::new(control), runtime, lock, client_limits, opened);
+        match meter.is_stopped() {
+            // Dropped, it closes what was opened.
+            true => Err(OpenError::Cancelled),
+            false => Ok(engine),
+        }
     }
 
     fn count(&self) -> Result<usize, OpenError> {
@@ -193,15 +217,16 @@ impl EngineBuilder {
     fn runtime(
         &self,
         dir: &DataDir,
-        count: usize,
         bounds: &Bounds,
         shards: &Shards,
+        doors: &Arc<[Door]>,
         panics: &Arc<Panics>,
     ) -> RuntimeOptions {
         let (watched, panics) = (shards.clone(), Arc::clone(panics));
+        let doors = Arc::clone(doors);
         RuntimeOptions {
             data_dir: dir.root().to_owned(),
-            shards: count,
+            shards: shards.count(),
             cpus: self.cpus.clone(),
             pin: self.pin,
             spin: self.spin,
@@ -215,7 +240,10 @@ impl EngineBuilder {
             floor: Arc::clone(&bounds.floor),
             on_panic: Arc::new(move |shard, message| panics.note(shard, message)),
             // An executor that died cannot answer any more: everyone who waits hears `Closed`.
-            on_end: Arc::new(move |shard| watched.fail_all(shard)),
+            on_end: Arc::new(move |shard| {
+                watched.fail_all(shard);
+                doors[shard].fail();
+            }),
         }
     }
 }

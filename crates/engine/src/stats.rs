@@ -1,9 +1,10 @@
 //! What the engine tells about itself.
 
 pub use crate::builder::OpenSummary;
+pub use crate::progress::OpenProgress;
 pub use crate::runtime::{MemoryUse, PoolPages, SmallBecause};
-pub use corelog_shard::ShardStats;
-pub use corelog_storage::{OpenDamage, OpenReport, PartitionStats};
+pub use corelog_shard::{Scope, ShardStats};
+pub use corelog_storage::{Figures, OpenDamage, OpenReport, PartitionStats, Trimmed, Watermarks};
 
 /// Counters of an engine.
 #[derive(Debug, Clone)]

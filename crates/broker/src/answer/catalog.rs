@@ -1,8 +1,10 @@
 //! Streams, topics, partitions and consumer groups, as clients read them.
 
-use corelog::{Assignment, Figures, GroupInfo, MemberInfo, PartitionId, StreamInfo, TopicInfo};
-
 use super::{put_long, put_name, put_u32, put_u64};
+use corelog::PartitionId;
+use corelog::consumers::{Assignment, MemberInfo};
+use corelog::stats::Figures;
+use corelog::streams::{GroupInfo, StreamInfo, TopicInfo};
 
 /// What is in something: bytes and messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use corelog::{GroupId, OptionDescription};
-
 use super::{put_long, put_name, put_u32, put_u64};
 use crate::protocol::{SERVER_VERSION, SERVER_VERSION_NUMBER, VERSION};
 use crate::root::ROOT_ID;
+use corelog::consumers::GroupId;
+use corelog::streams::OptionDescription;
 
 /// TCP, among the ways in.
 const TRANSPORT_TCP: u8 = 1;

@@ -1,8 +1,7 @@
 //! Commands about streams, topics, partitions and consumer groups.
 
-use corelog::{Identifier, OptionsBlock};
-
 use super::{Reader, Undecodable};
+use corelog::format::{Identifier, OptionsBlock};
 
 /// CREATE_STREAM.
 pub(crate) struct CreateStream<'a> {

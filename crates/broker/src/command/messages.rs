@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 
-use corelog::Partitioning;
-use corelog::wire::{Consumer, PollingStrategy};
-
 use super::{Reader, TopicPath, Undecodable};
+use corelog::format::{Consumer, Partitioning, PollingStrategy};
 
 /// SEND_MESSAGES, but for the batch.
 pub(crate) struct SendMessages<'a> {

@@ -4,12 +4,11 @@
 //! Lengths are believed only as far as there are bytes. What follows a command is ignored, but
 //! behind options, which go to the end (`encodings.md`).
 
+use corelog::format::{Consumer, Identifier, Name, OptionalPartition, OptionsBlock};
+
 mod catalog;
 mod login;
 mod messages;
-
-use corelog::wire::{Consumer, Name, OptionalPartition};
-use corelog::{Identifier, OptionsBlock};
 
 pub(crate) use catalog::{
     CreateGroup, CreateStream, CreateTopic, DeleteSegments, GroupPath, Partitions, TopicPath,

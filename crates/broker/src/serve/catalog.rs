@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 
-use corelog::{Figures, OptionsBlock, PartitionId, Scope, TopicInfo, TopicOptions};
-
 use super::{Answered, Here};
 use crate::answer::{self, Answer, Holding, put_u32};
 use crate::command::{self, CreateStream, CreateTopic, TopicPath, UpdateStream, UpdateTopic};
 use crate::status::{self, Failure, Status};
+use corelog::PartitionId;
+use corelog::format::OptionsBlock;
+use corelog::stats::{Figures, Scope};
+use corelog::streams::{TopicInfo, TopicOptions};
 
 /// What the partitions of something hold, by partition.
 type Held = HashMap<PartitionId, Figures>;

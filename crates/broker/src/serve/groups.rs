@@ -1,13 +1,13 @@
 //! Consumer groups and their members.
 
-use corelog::{ClientId, GroupId, GroupInfo, Member};
-
 use super::catalog::done;
 use super::{Answered, Here};
 use crate::answer::{self, Answer};
 use crate::command::{CreateGroup, GroupPath, TopicPath};
 use crate::session::Session;
 use crate::status::{self, Failure, Status};
+use corelog::consumers::{ClientId, GroupId, Member};
+use corelog::streams::GroupInfo;
 
 pub(super) async fn create(here: &Here, body: &[u8]) -> Answered {
     let CreateGroup { topic: path, name } = CreateGroup::decode(body)?;

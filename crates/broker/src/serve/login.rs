@@ -1,13 +1,12 @@
 //! Logins and logouts.
 
-use corelog::ClientId;
-
 use super::Here;
 use crate::answer::{self, Answer};
 use crate::command::{Login, Secret};
 use crate::frame::{Eviction, Request};
 use crate::protocol;
 use crate::session::{LoggedIn, Session};
+use corelog::consumers::ClientId;
 
 /// A login. One on a connection that has one already shows the password again and changes nothing.
 pub(super) fn login(here: &Here, session: &mut Session, request: &Request, body: &[u8]) -> Answer {

@@ -2,14 +2,15 @@
 
 use bytes::Bytes;
 use corelog::error::{GroupPollError, PollError};
-use corelog::wire::{PollingKind, PollingStrategy};
-use corelog::{Ack, ConsumerKey, ConsumerKind, GroupId, Member, PartitionId, Poll, Records};
 
 use super::{Answered, Here, groups, offsets};
 use crate::answer::{Answer, Body, confirmation, put_u32, put_u64};
 use crate::command::{Flush, PollMessages, SendMessages};
 use crate::session::Session;
 use crate::status::{self, Failure, Status};
+use corelog::consumers::{ConsumerKey, ConsumerKind, GroupId, Member};
+use corelog::format::{PollingKind, PollingStrategy};
+use corelog::{Ack, PartitionId, Poll, Records};
 
 /// A poll's partition where a group's member may not poll what it asked for: clients ask anew which
 /// partitions are theirs.

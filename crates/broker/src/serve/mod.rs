@@ -21,8 +21,6 @@ mod questions;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use corelog::wire::xxh3;
-use corelog::{Catalog, Client, Groups, Identifier, PartitionId, ShardContext, TopicInfo};
 
 use crate::answer::Answer;
 use crate::command::{TopicPath, Undecodable};
@@ -31,6 +29,11 @@ use crate::operation::{Operation, Question, is_replicated_code};
 use crate::session::{Before, Session};
 use crate::shared::Shared;
 use crate::status::{Failure, Status};
+use corelog::consumers::Groups;
+use corelog::format::Identifier;
+use corelog::format::checksum::xxh3;
+use corelog::streams::{Catalog, TopicInfo};
+use corelog::{Client, PartitionId, ShardContext};
 
 /// What serves the connections of one shard.
 pub(crate) struct Here {

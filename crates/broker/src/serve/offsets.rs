@@ -1,13 +1,15 @@
 //! What consumers and groups have stored.
 
 use corelog::error::GroupOffsetError;
-use corelog::{Ack, ConsumerKey, ConsumerKind, GroupId, Member, PartitionId, Scope};
 
 use super::{Answered, Here, groups};
 use crate::answer::{Answer, put_u32, put_u64};
 use crate::command::{OffsetPath, StoreOffset, Undecodable};
 use crate::session::Session;
 use crate::status::{self, Failure, Status};
+use corelog::consumers::{ConsumerKey, ConsumerKind, GroupId, Member};
+use corelog::stats::Scope;
+use corelog::{Ack, PartitionId};
 
 /// One of all faults of a target: the reference server does not tell them apart.
 const NO_TARGET: Failure = Failure::Refused(Status::RESOURCE_NOT_FOUND);

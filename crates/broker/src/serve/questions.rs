@@ -1,7 +1,5 @@
 //! About the broker, its clients and its user.
 
-use corelog::{Identifier, OptionScope, Scope, describe_options};
-
 use super::{Answered, Here};
 use crate::answer::{self, Answer, Connected, Stats, put_u32};
 use crate::command::{Reader, Undecodable};
@@ -9,6 +7,9 @@ use crate::operation::Question;
 use crate::root::{ROOT_ID, ROOT_NAME};
 use crate::session::Session;
 use crate::status::{self, Failure, Status};
+use corelog::format::Identifier;
+use corelog::stats::Scope;
+use corelog::streams::{OptionScope, describe_options};
 
 pub(super) async fn answer(
     here: &Here,

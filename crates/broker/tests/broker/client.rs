@@ -1,11 +1,10 @@
 //! A client of the tests: frames by hand, no crate of the broker or of the reference.
 
+use corelog::format::checksum::xxh3;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-use corelog::wire::xxh3;
 
 /// Length of a header.
 pub(crate) const HEADER: usize = 256;

@@ -1,10 +1,10 @@
 //! Messages through the broker: in, out, routed, sliced, kept.
 
-use corelog::{BatchBuilder, Message};
 use corelog_format::UnverifiedBatch;
 
 use crate::client::{Client, Reply, join, name, named};
 use crate::running::Running;
+use corelog::{BatchBuilder, Message};
 
 /// A topic for a test.
 pub(crate) const TOPIC: &str = "orders";

@@ -9,6 +9,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::client::{Client, name};
 use crate::messages::{From, ME, create, poll_body, polled, send, to};
 
+/// A process that goes with the test, however that ends.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It has ended already where all went well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 fn program(data: &Path, password: Option<&str>) -> Command {
     listening_on("127.0.0.1:0", data, password)
 }
@@ -22,19 +33,19 @@ fn listening_on(address: &str, data: &Path, password: Option<&str>) -> Command {
 }
 
 /// Waits until the program listens, and connects.
-fn connect(process: &mut Child) -> Client {
+fn connect(process: &mut Program) -> Client {
     let mut line = String::new();
-    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(process.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().strip_prefix("listening on ").expect("it did not start");
     Client::connect(address.parse().unwrap())
 }
 
 /// Asks the program to end, and answers what it said on standard error.
-fn terminate(mut process: Child) -> String {
-    kill_process(Pid::from_child(&process), Signal::TERM).unwrap();
+fn terminate(mut process: Program) -> String {
+    kill_process(Pid::from_child(&process.0), Signal::TERM).unwrap();
     let mut said = String::new();
-    process.stderr.as_mut().unwrap().read_to_string(&mut said).unwrap();
-    let status = process.wait().unwrap();
+    process.0.stderr.as_mut().unwrap().read_to_string(&mut said).unwrap();
+    let status = process.0.wait().unwrap();
     assert!(status.success(), "{status}: {said}");
     said
 }
@@ -42,7 +53,7 @@ fn terminate(mut process: Child) -> String {
 #[test]
 fn it_ends_in_order_and_has_everything_the_next_time() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let start = || program(directory.path(), Some("iggy")).spawn().unwrap();
+    let start = || Program(program(directory.path(), Some("iggy")).spawn().unwrap());
     let mut process = start();
     let mut client = connect(&mut process);
     client.log_in("iggy").done();
@@ -62,18 +73,18 @@ fn it_ends_in_order_and_has_everything_the_next_time() {
 #[test]
 fn a_password_is_made_up_where_none_is_given() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let mut process = program(directory.path(), None).spawn().unwrap();
+    let mut process = Program(program(directory.path(), None).spawn().unwrap());
     // It is said before the program listens.
     let mut line = String::new();
-    let mut errors = BufReader::new(process.stderr.take().unwrap());
+    let mut errors = BufReader::new(process.0.stderr.take().unwrap());
     errors.read_line(&mut line).unwrap();
     let password = line.trim().rsplit(' ').next().unwrap();
     let mut client = connect(&mut process);
     assert_eq!(client.log_in("iggy").eviction(), 9);
     client.log_in(password).done();
     client.ask(128, &name("s")).done();
-    kill_process(Pid::from_child(&process), Signal::INT).unwrap();
-    assert!(process.wait().unwrap().success());
+    kill_process(Pid::from_child(&process.0), Signal::INT).unwrap();
+    assert!(process.0.wait().unwrap().success());
 }
 
 #[test]
@@ -90,7 +101,7 @@ fn what_it_cannot_work_with_is_said_at_once() {
     let address = taken.local_addr().unwrap().to_string();
     let text = said(listening_on(&address, directory.path(), Some("iggy")));
     assert!(text.contains(&format!("cannot listen on {address}")), "{text}");
-    let mut process = program(directory.path(), Some("iggy")).spawn().unwrap();
+    let mut process = Program(program(directory.path(), Some("iggy")).spawn().unwrap());
     drop(connect(&mut process));
     let text = said(program(directory.path(), Some("iggy")));
     assert!(text.contains("open in another engine"), "{text}");
