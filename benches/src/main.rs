@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use corelog::HugePageAlloc;
+use corelog::machine::HugePageAlloc;
 
 /// The engine's buffers on 2 MiB pages from the start: the device then gets a request in one piece.
 #[global_allocator]

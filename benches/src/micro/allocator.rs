@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use corelog::HugePageAlloc;
+use corelog::machine::HugePageAlloc;
 
 /// Install it in a benchmark:
 ///

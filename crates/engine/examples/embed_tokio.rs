@@ -8,6 +8,7 @@
 
 use std::error::Error;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use corelog::{Ack, BatchBuilder, Client, Engine, Message, PartitionId, Poll, TopicConfig};
 
@@ -18,7 +19,13 @@ const MESSAGES: u64 = 10;
 async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let temporary = tempfile::Builder::new().prefix(".embed-").tempdir_in(".")?;
     let dir = std::env::args_os().nth(1).map_or_else(|| temporary.path().into(), PathBuf::from);
+    let bytes = run(dir).await?;
+    println!("{} messages there and back, {bytes} bytes of payload", BATCHES * MESSAGES);
+    Ok(())
+}
 
+/// The whole way; answers how many bytes of payload came back.
+pub(crate) async fn run(dir: PathBuf) -> Result<usize, Box<dyn Error + Send + Sync>> {
     // Opening blocks: not on a thread of the runtime.
     let open = move || Engine::builder(dir).shards(1).open();
     let engine = tokio::task::spawn_blocking(open).await??;
@@ -30,10 +37,8 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let consumer = tokio::spawn(consume(client.clone(), partition));
     produce(&client, partition).await?;
     let bytes = consumer.await??;
-    println!("{} messages there and back, {bytes} bytes of payload", BATCHES * MESSAGES);
-
     engine.close().await?;
-    Ok(())
+    Ok(bytes)
 }
 
 /// One batch after the other, each in the device before the next is sent.
@@ -59,15 +64,13 @@ async fn consume(
 ) -> Result<usize, Box<dyn Error + Send + Sync>> {
     let (mut next, mut bytes) = (0, 0);
     while next < BATCHES * MESSAGES {
-        let records = client.poll(partition, Poll::offset(next)).await?;
+        // Where there is nothing new it waits for the producer.
+        let poll = Poll::offset(next).max_wait(Duration::from_secs(1));
+        let records = client.poll(partition, poll).await?;
         for batch in records.batches() {
             bytes += batch?.open()?.frames().map(|frame| frame.payload().len()).sum::<usize>();
         }
         next = records.next_offset();
-        if records.is_empty() {
-            // Nothing new yet. A broker would wait for the producer here.
-            tokio::task::yield_now().await;
-        }
     }
     Ok(bytes)
 }

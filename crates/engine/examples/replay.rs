@@ -14,8 +14,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use corelog::calls::Call;
 use corelog::error::AppendError;
-use corelog::{Ack, Appended, Call, Client, Engine, PartitionId, Poll, TopicConfig};
+use corelog::{Ack, Appended, Client, Engine, PartitionId, Poll, TopicConfig};
 use corelog_format::checksum::xxh3;
 use corelog_format::{
     BATCH_HEADER_LEN, Batch, BatchHeader, Expect, FRAME_HEADER_LEN, Step, UnverifiedBatch, scan,

@@ -1,5 +1,6 @@
 //! How an engine is opened.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ use crate::limits::{InvalidLimit, Limits};
 use crate::lock::DirLock;
 use crate::observe::{Events, ticks};
 use crate::opening::{Opened, Opener};
+use crate::progress::{Listener, Meter, OpenProgress};
 use crate::runtime::{DirectIo, PoolPages, Runtime, RuntimeOptions, StartError};
 use crate::shard_main;
 use crate::trash::Trash;
@@ -41,6 +43,7 @@ pub struct EngineBuilder {
     direct_io: DirectIo,
     limits: Limits,
     slow_io: Duration,
+    listener: Option<Listener>,
 }
 
 /// What opening the engine found.
@@ -72,6 +75,7 @@ impl EngineBuilder {
             direct_io: DirectIo::default(),
             limits: Limits::default(),
             slow_io: SLOW_IO,
+            listener: None,
         }
     }
 
@@ -135,6 +139,19 @@ impl EngineBuilder {
         self
     }
 
+    /// Calls `listener` about twice a second while partitions are opened: after a crash each is read
+    /// from its last mark on, up to 64 MiB, and with many of them that takes a while. Where it
+    /// answers `Break`, [`EngineBuilder::open`] begins no further ones, closes those that are open
+    /// and answers `Cancelled`; what was recovered needs no recovery the next time. So does one
+    /// that panics. It is called on a thread of its own, which the opening waits for at its end.
+    pub fn on_progress(
+        mut self,
+        listener: impl Fn(OpenProgress) -> ControlFlow<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.listener = Some(Listener::new(listener));
+        self
+    }
+
     /// Opens the engine, creating the data directory where it is missing, and every partition of
     /// its catalog. Blocks: the time grows with the number of segments, not with their bytes.
     ///
@@ -155,7 +172,7 @@ impl EngineBuilder {
         let doors: Arc<[Door]> = (0..count).map(|_| Door::default()).collect();
         let (bounds, panics) = (Bounds::default(), Arc::new(Panics::default()));
         let main = shard_main::main(seats, Arc::clone(&doors), &self.limits, &panics);
-        let options = self.runtime(&dir, count, &bounds, &shards, &panics, &events);
+        let options = self.runtime(&dir, &bounds, &shards, &doors, &panics, &events);
         let runtime = Runtime::start(options, main)?;
         let facts = runtime.facts().clone();
         // From here on an error closes what runs: see `Starting`.
@@ -165,12 +182,14 @@ impl EngineBuilder {
         let runtime = starting.done();
 
         let clock = Arc::new(clock);
+        let meter = Meter::default();
         let (works, opened) = {
             let model = catalog.model();
             let opener = Opener::new(dir.clone(), shards.clone(), Arc::clone(&clock), clock_is_new);
             let trash = Trash::new(dir.clone(), model.first_incarnation());
             let works = Works::new(dir, shards.clone(), opener, trash);
-            let opened = summary(works.open_catalog(&model));
+            let open = || works.open_catalog(&model, &meter);
+            let opened = summary(meter.watch(self.listener.as_ref(), open));
             (works, opened)
         };
         let opened = OpenSummary {
@@ -190,7 +209,12 @@ impl EngineBuilder {
         };
         control.events.engine_opened(count, &opened, began.elapsed());
         let client_limits = self.limits.client();
-        Ok(Engine::new(Arc::new(control), runtime, lock, client_limits, opened))
+        let engine = Engine::new(Arc::new(control), runtime, lock, client_limits, opened);
+        match meter.is_stopped() {
+            // Dropped, it closes what was opened.
+            true => Err(OpenError::Cancelled),
+            false => Ok(engine),
+        }
     }
 
     fn count(&self) -> Result<usize, OpenError> {
@@ -210,16 +234,17 @@ impl EngineBuilder {
     fn runtime(
         &self,
         dir: &DataDir,
-        count: usize,
         bounds: &Bounds,
         shards: &Shards,
+        doors: &Arc<[Door]>,
         panics: &Arc<Panics>,
         events: &Events,
     ) -> RuntimeOptions {
         let (watched, panics, told) = (shards.clone(), Arc::clone(panics), events.clone());
+        let doors = Arc::clone(doors);
         RuntimeOptions {
             data_dir: dir.root().to_owned(),
-            shards: count,
+            shards: shards.count(),
             cpus: self.cpus.clone(),
             pin: self.pin,
             spin: self.spin,
@@ -237,7 +262,10 @@ impl EngineBuilder {
             }),
             events: events.clone(),
             // An executor that died cannot answer any more: everyone who waits hears `Closed`.
-            on_end: Arc::new(move |shard| watched.fail_all(shard)),
+            on_end: Arc::new(move |shard| {
+                watched.fail_all(shard);
+                doors[shard].fail();
+            }),
         }
     }
 }

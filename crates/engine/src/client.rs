@@ -17,8 +17,8 @@ use crate::poll::Poll;
 use crate::stats::EngineStats;
 use crate::streams::Catalog;
 
-/// Appends to and polls from all partitions, and leads to the [`Catalog`] of them. Clone + Send + Sync; clones share
-/// one set of limits (`Limits::client_..`).
+/// Appends to and polls from all partitions, and leads to the [`Catalog`] of them. Clone + Send +
+/// Sync; clones share one set of limits (`Limits::client_..`).
 ///
 /// Calls never wait. Each takes its place in the order when it is made, not when its future is
 /// polled: two appends of one thread to one partition are stored in the order of the calls. Where
@@ -26,7 +26,7 @@ use crate::streams::Catalog;
 /// its order across that.
 ///
 /// What a call returns is its answer, a future for any runtime. Dropping it gives up the answer,
-/// not the request: a dropped append may still be stored. The `.._blocking` twins wait on the
+/// not the request (see [the crate's table](crate#dropped-futures)). The `.._blocking` twins wait on the
 /// calling thread; on a shard's own thread they answer `OnShard` and do nothing.
 #[derive(Clone)]
 pub struct Client {
@@ -185,6 +185,13 @@ impl Client {
         self.shard.watermarks_blocking(partition)
     }
 
+    /// Requests of this client (and its clones) that are not answered yet, and the bytes of its
+    /// appends among them: what `Limits::client_requests_in_flight` and `client_bytes_in_flight`
+    /// bound.
+    pub fn in_flight(&self) -> (usize, usize) {
+        self.shard.in_flight()
+    }
+
     /// The streams, topics, partitions and consumer groups.
     pub fn catalog(&self) -> Catalog {
         Catalog::new(Arc::clone(&self.control))
@@ -262,7 +269,8 @@ impl Client {
     /// served are not in the answer, nor is what does not exist.
     ///
     /// ```
-    /// # use corelog::{Client, Scope};
+    /// # use corelog::Client;
+    /// # use corelog::stats::Scope;
     /// # async fn example(client: &Client) -> Result<(), corelog::error::ControlError> {
     /// let topic = client.figures(Scope::Topic { stream: 0, topic: 0 }).await?;
     /// let bytes: u64 = topic.iter().map(|(_, figures)| figures.bytes).sum();

@@ -2,9 +2,10 @@
 
 use std::future::Future;
 use std::ops::Range;
+use std::time::Duration;
 
 use bytes::Bytes;
-use corelog_io::{Platform, Spawn};
+use corelog_io::{Clock, Platform, Spawn};
 use corelog_shard::{
     AppendCall, Call, FlushCall, Lend, OffsetError, PartitionId, PollCall, WatermarksCall,
 };
@@ -163,6 +164,11 @@ impl ShardContext {
     /// close drops tasks that have not ended by then.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         self.inner.spawn(self.guests.hosted(task));
+    }
+
+    /// Ends after at least `duration`. Cancel-safe, and costs a busy shard nothing meanwhile.
+    pub fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + 'static {
+        self.inner.platform().clock().sleep(duration)
     }
 
     /// Lets other tasks and I/O run. A loop over many items calls it between slices.

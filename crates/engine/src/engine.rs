@@ -16,6 +16,7 @@ use crate::control::Control;
 use crate::error::{CloseError, RunError};
 use crate::guests::{Door, Refused};
 use crate::lock::DirLock;
+use crate::run::{self, Answer};
 use crate::runtime::{Runtime, ShardEnd};
 
 /// How long to wait before a full mailbox is asked again to take the request to close.
@@ -116,10 +117,14 @@ impl Engine {
         let doors = &self.open().control.doors;
         let entered = match doors.get(index) {
             None => Err(RunError::NoSuchShard { index, shards: doors.len() }),
-            Some(door) => door.enter(run::job(code, done)).map_err(|refused| match refused {
-                Refused::Busy => RunError::Busy,
-                Refused::Closed => RunError::Closed,
-            }),
+            Some(door) => {
+                let answer = Answer::new(done);
+                let entered = door.enter_answering(run::job(code, &answer), &answer);
+                entered.map_err(|refused| match refused {
+                    Refused::Busy => RunError::Busy,
+                    Refused::Closed => RunError::Closed,
+                })
+            }
         };
         async move {
             entered?;
@@ -251,55 +256,4 @@ fn close_shards(shards: &Shards) -> Vec<Result<CloseReport, ControlError>> {
         }
     };
     calls.into_iter().map(wait).collect()
-}
-
-mod run {
-    //! A closure and the place of its answer, as a job that a shard's door takes.
-
-    use std::future::Future;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::pin::Pin;
-    use std::task::{Context, Poll};
-
-    use crate::ShardContext;
-    use crate::error::RunError;
-    use crate::guests::Job;
-
-    pub(super) fn job<T, F>(
-        code: impl FnOnce(ShardContext) -> F + Send + 'static,
-        done: oneshot::Sender<Result<T, RunError>>,
-    ) -> Job
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + 'static,
-    {
-        Box::new(move |context| {
-            Box::pin(async move {
-                let made = catch_unwind(AssertUnwindSafe(|| code(context)));
-                let result = match made {
-                    Ok(future) => Caught { future: Box::pin(future) }.await,
-                    Err(_) => Err(RunError::Panicked),
-                };
-                let _ = done.send(result);
-            })
-        })
-    }
-
-    /// The embedder's future; its panic is an answer.
-    struct Caught<F> {
-        future: Pin<Box<F>>,
-    }
-
-    impl<F: Future> Future for Caught<F> {
-        type Output = Result<F::Output, RunError>;
-
-        fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-            let polled = catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx)));
-            match polled {
-                Ok(Poll::Pending) => Poll::Pending,
-                Ok(Poll::Ready(answer)) => Poll::Ready(Ok(answer)),
-                Err(_) => Poll::Ready(Err(RunError::Panicked)),
-            }
-        }
-    }
 }

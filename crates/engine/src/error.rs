@@ -48,6 +48,9 @@ pub enum OpenError {
     Limit(InvalidLimit),
     /// Called on a shard's own thread, which would wait for itself.
     OnShard,
+    /// The listener of [`EngineBuilder::on_progress`](crate::EngineBuilder::on_progress) asked for
+    /// it. What was opened until then was closed in order.
+    Cancelled,
     /// The data directory cannot be created.
     Directory(IoError),
     /// The data directory is in use, or cannot be locked.
@@ -157,6 +160,7 @@ impl fmt::Display for OpenError {
         match self {
             OpenError::Limit(error) => error.fmt(f),
             OpenError::OnShard => on_shard(f),
+            OpenError::Cancelled => f.write_str("the opening was cancelled by who listens to it"),
             OpenError::Directory(error) => write!(f, "no data directory: {error}"),
             OpenError::Lock(error) => error.fmt(f),
             OpenError::Start(error) => error.fmt(f),
@@ -213,7 +217,7 @@ impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             OpenError::Limit(error) => Some(error),
-            OpenError::OnShard => None,
+            OpenError::OnShard | OpenError::Cancelled => None,
             OpenError::Directory(error) => Some(error),
             OpenError::Lock(error) => Some(error),
             OpenError::Start(error) => Some(error),

@@ -10,10 +10,11 @@ use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 
 use crate::ShardContext;
+use crate::run::{Answer, GiveUp};
 
 /// Jobs that wait for one shard; more are answered `Busy`.
 const WAITING_MAX: usize = 1024;
@@ -34,6 +35,19 @@ struct Waiting {
     jobs: VecDeque<Job>,
     waker: Option<Waker>,
     closed: bool,
+    /// Where jobs answer that went in. Those that are gone are taken off when there are `looked_at`.
+    answers: Vec<Weak<dyn GiveUp>>,
+    looked_at: usize,
+}
+
+impl Waiting {
+    fn remember(&mut self, answer: Weak<dyn GiveUp>) {
+        if self.answers.len() >= self.looked_at {
+            self.answers.retain(|answer| answer.strong_count() > 0);
+            self.looked_at = (2 * self.answers.len()).max(64);
+        }
+        self.answers.push(answer);
+    }
 }
 
 /// Why a job did not get in.
@@ -58,6 +72,18 @@ impl Door {
         drop(state);
         waker.into_iter().for_each(Waker::wake);
         Ok(())
+    }
+
+    /// [`Door::enter`], for a job that answers at `answer`: [`Door::fail`] tells whoever waits there.
+    pub(crate) fn enter_answering<T: Send + 'static>(
+        &self,
+        job: Job,
+        answer: &Arc<Answer<T>>,
+    ) -> Result<(), Refused> {
+        // Before the job goes in: the shard may end at any time behind that.
+        let weak = Arc::downgrade(answer);
+        self.lock().remember(weak);
+        self.enter(job)
     }
 
     /// The next job; `None` once the door is closed. One task at a time may await this.
@@ -86,6 +112,14 @@ impl Door {
         drop(state);
         drop(jobs);
         waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Closes, and answers for the jobs that went in and were not dropped: their shard is gone, or
+    /// dead. Callable from any thread, any number of times.
+    pub(crate) fn fail(&self) {
+        self.close();
+        let answers = std::mem::take(&mut self.lock().answers);
+        answers.iter().filter_map(Weak::upgrade).for_each(|answer| answer.give_up());
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -267,5 +301,25 @@ mod tests {
         door.close();
         assert_eq!(door.enter(job()), Err(Refused::Closed));
         assert!(matches!(poll(pin!(door.next())), Poll::Ready(None)));
+    }
+
+    #[test]
+    fn who_waits_for_a_job_hears_of_the_end_though_the_job_is_never_dropped() {
+        let door = Door::default();
+        let job = || -> Job { Box::new(|_| Box::pin(async {})) };
+        let (done, answer) = oneshot::channel::<u8>();
+        let place = Answer::new(done);
+        door.enter_answering(job(), &place).unwrap();
+        std::mem::forget(poll(pin!(door.next())));
+        door.fail();
+        assert!(answer.recv().is_err());
+        drop(place);
+        // Answers of jobs that are gone are forgotten.
+        let door = Door::default();
+        for _ in 0..1_000 {
+            door.enter_answering(job(), &Answer::new(oneshot::channel::<u8>().0)).unwrap();
+            drop(poll(pin!(door.next())));
+        }
+        assert!(door.lock().answers.len() <= 64);
     }
 }

@@ -38,7 +38,11 @@
 //! | a thread that may wait | [`Client`], the `.._blocking` calls |
 //! | a task of any async runtime | [`Client`], the calls without; each answers a future |
 //! | code on a shard (a broker's connections) | [`ShardContext`], from [`Engine::run_on_shard`] |
-//! | one producer that needs its order kept under overload | [`Producer`], from [`Client::producer`] |
+//! | one producer that needs its order kept under overload | [`calls::Producer`], from [`Client::producer`] |
+//!
+//! What most programs need stands here; the rest by subject: [`streams`] (what there is, and its
+//! options), [`consumers`] (stored offsets, groups), [`calls`] (what is on its way), [`error`],
+//! [`stats`], [`machine`], and [`mod@format`], the bytes themselves.
 //!
 //! # What an answer is worth
 //!
@@ -74,25 +78,54 @@
 //! [`Poll::max_wait`] waits for messages without asking again and again. Reading moves nothing by
 //! itself.
 //!
-//! [`Groups`] deals the partitions of a topic to the members of a consumer group, and fences
+//! [`consumers::Groups`] deals the partitions of a topic to the members of a consumer group, and fences
 //! their polls and stores ([`Client::poll_as`], [`Client::store_offset_as`]).
 //!
 //! # Dropped futures
 //!
-//! Every call takes its place in the order when it is made. Dropping its future gives up the
-//! answer, not the request: a dropped append may be stored, a dropped poll sends home what it would
-//! have got.
+//! Every call takes its place in the order when it is made, not when its future is first polled.
+//! Dropping the future gives up the answer, never the request, and leaves nothing behind:
+//!
+//! | dropped | what becomes of it |
+//! | --- | --- |
+//! | `append` | may be stored, or not; where it is, whole and in its place |
+//! | `flush` | the flush goes on; nobody hears of its end |
+//! | `poll` | what it would have got goes home; with [`Poll::auto_commit`] it may be stored as done all the same |
+//! | `poll_as` | over at once for the group; as `poll` otherwise |
+//! | `store_offset`, `delete_offset`, `delete_segments` | done, or not |
+//! | `watermarks`, `offset`, `figures`, `stats`, `totals` | nothing |
+//! | changes of [`streams::Catalog`] | made as a whole, or not at all |
+//! | `reopen_partition` | goes on; a partition that could not be opened may stay closed |
+//! | [`Engine::run_on_shard`] | the code runs on |
+//! | [`Engine::close`] | the engine closes |
+//!
+//! # At the limits
+//!
+//! Everything has a limit; none makes a call wait for another one's, or loses what was taken in.
+//!
+//! | what is used up | what happens |
+//! | --- | --- |
+//! | requests or bytes in flight, a mailbox ([`Limits`]) | `Busy` at once, nothing was done |
+//! | buffers | appends and polls wait; records beyond the leases are copies |
+//! | a segment ([`TopicConfig::segment_bytes`]) | it is sealed and another one begun, as `figures` tell; nothing wraps around |
+//! | a topic ([`TopicConfig::max_topic_size`], [`TopicConfig::message_expiry`]) | its oldest sealed segments are deleted, never beyond what a consumer has stored, and the first offset moves up |
+//! | the disk | `StorageFull` before anything is stamped; with space again appends go on by themselves |
+//! | offsets of consumers, memberships | an error that says which |
 //!
 //! Errors stand in [`error`], one small enum for each call; counters and times in [`stats`], for
 //! exporters by the feature `metrics`. What an operator must know goes to `tracing`, see
-//! `docs/operations.md`; no subscriber is installed here.
+//! `docs/operations.md`; no subscriber is installed here. What may gain fields or variants is
+//! marked `non_exhaustive`; [`Limits`] and [`TopicConfig`] are to be written with
+//! `..Default::default()`, as they gain fields too.
 #![deny(unsafe_code)]
 
 mod builder;
+pub mod calls;
 mod catalog;
 mod change;
 mod client;
 mod clock_keeper;
+pub mod consumers;
 mod context;
 mod control;
 mod data_dir;
@@ -102,37 +135,32 @@ mod groups;
 mod guests;
 mod limits;
 mod lock;
+pub mod machine;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod observe;
 mod opening;
 mod poll;
+mod progress;
+mod run;
 mod runtime;
 mod shard_main;
 pub mod stats;
-mod streams;
+pub mod streams;
 mod topic;
 mod trash;
 mod works;
 
 pub use builder::EngineBuilder;
-pub use change::Change;
 pub use client::Client;
 pub use context::ShardContext;
 pub use engine::Engine;
-pub use groups::{
-    Assignment, ClientId, GroupDetails, GroupId, Groups, Member, MemberInfo, MemberPoll,
-    MemberStore,
-};
 pub use limits::Limits;
 pub use poll::Poll;
-pub use runtime::{DirectIo, HugePageAlloc};
-pub use streams::{Catalog, GroupInfo, Ident, StreamInfo, TopicInfo};
-pub use topic::{OptionDescription, OptionScope, TopicConfig, TopicOptions, describe_options};
+pub use topic::TopicConfig;
 
-pub use corelog_format::{
-    BatchBuilder, Compression, ConsumerKind, Identifier, Message, MessagesKey, OptionsBlock,
-    Partitioning,
-};
-pub use corelog_shard::{Call, PartitionId, Producer, Records, Scope};
-pub use corelog_storage::{Ack, Appended, ConsumerKey, Figures, Trimmed, Watermarks};
+pub use corelog_format::{BatchBuilder, Message};
+pub use corelog_shard::{PartitionId, Records};
+pub use corelog_storage::{Ack, Appended};
+
+pub use corelog_format as format;

@@ -126,6 +126,7 @@ fn largest_read() -> usize {
 
 /// A limit that cannot be worked with. Nothing was touched.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InvalidLimit {
     /// The option: a field of `Limits`, or "shards".
     pub option: &'static str,

@@ -23,9 +23,8 @@ const PID_BYTES_MAX: u64 = 32;
 /// Held while an engine has the data directory open.
 #[derive(Debug)]
 pub(crate) struct DirLock {
-    // Released in this order when dropped: `LOCK` first.
-    _file: File,
-    _dir: File,
+    file: File,
+    dir: File,
 }
 
 /// The data directory could not be locked.
@@ -59,7 +58,18 @@ impl DirLock {
             return Err(LockError::Held { dir: root.to_owned(), pid: holder(&path) });
         }
         sign(&file).map_err(|source| IoError::new(IoOp::Write, &path, source))?;
-        Ok(DirLock { _file: file, _dir: directory })
+        Ok(DirLock { file, dir: directory })
+    }
+}
+
+impl Drop for DirLock {
+    /// Unlocks by hand, `LOCK` first: a child of this process has copies of the descriptors until it
+    /// runs another program, for ever where it never does, and closing ours would keep the lock.
+    fn drop(&mut self) {
+        for file in [&self.file, &self.dir] {
+            // Nobody can use the error; the descriptor goes all the same.
+            let _ = flock(file, FlockOperation::Unlock);
+        }
     }
 }
 
@@ -144,6 +154,18 @@ mod tests {
         drop(first);
         locked(dir.path()).unwrap();
         assert!(dir.path().join("LOCK").exists(), "it is never removed");
+    }
+
+    #[test]
+    fn descriptors_that_a_child_has_inherited_keep_nobody_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = locked(dir.path()).unwrap();
+        // As after a fork: second descriptors of the same open file descriptions.
+        let inherited = [lock.file.try_clone().unwrap(), lock.dir.try_clone().unwrap()];
+        assert!(locked(dir.path()).is_err());
+        drop(lock);
+        locked(dir.path()).unwrap();
+        drop(inherited);
     }
 
     #[test]

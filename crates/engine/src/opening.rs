@@ -17,6 +17,7 @@ use crate::catalog::Entry;
 use crate::clock_keeper::ClockKeeper;
 use crate::data_dir::DataDir;
 use crate::poll::Poll;
+use crate::progress::Meter;
 
 /// Openings on their way at a time, all shards together; each shard limits its own further.
 const IN_FLIGHT_MAX: usize = 512;
@@ -55,8 +56,9 @@ impl Opener {
     }
 
     /// Opens `entries` side by side, and tells how each went, in the order given. A partition that
-    /// cannot be opened never stops the others.
-    pub(crate) fn open_all(&self, entries: Vec<Entry>) -> Vec<Opened> {
+    /// cannot be opened never stops the others. Where `meter` is stopped the rest is left out.
+    pub(crate) fn open_all(&self, entries: Vec<Entry>, meter: &Meter) -> Vec<Opened> {
+        meter.expect(entries.len());
         let mut results = Vec::with_capacity(entries.len());
         self.live().extend(entries.iter().map(|entry| entry.incarnation));
         let mut flying: VecDeque<(Entry, Call<OpenReport, ControlError>)> = VecDeque::new();
@@ -64,13 +66,16 @@ impl Opener {
             if flying.len() == IN_FLIGHT_MAX
                 && let Some((entry, call)) = flying.pop_front()
             {
-                results.push(self.land(&entry, call));
+                results.push(self.land(&entry, call, meter));
+            }
+            if meter.is_stopped() {
+                break;
             }
             let call = self.begin(&entry);
             flying.push_back((entry, call));
         }
         for (entry, call) in flying {
-            results.push(self.land(&entry, call));
+            results.push(self.land(&entry, call, meter));
         }
         results
     }
@@ -91,11 +96,12 @@ impl Opener {
         }
     }
 
-    fn land(&self, entry: &Entry, call: Call<OpenReport, ControlError>) -> Opened {
+    fn land(&self, entry: &Entry, call: Call<OpenReport, ControlError>, meter: &Meter) -> Opened {
         let mut result = wait(call, || self.begin(entry));
         let patience = Instant::now() + LOCKED_PATIENCE;
         while matches!(open_error(&result), Some(OpenError::Locked { .. }))
             && Instant::now() < patience
+            && !meter.is_stopped()
         {
             thread::sleep(LOCKED_WAIT);
             result = wait(self.begin(entry), || self.begin(entry));
@@ -117,6 +123,7 @@ impl Opener {
         {
             self.lift_clock(entry.id);
         }
+        meter.count();
         (entry.id, result)
     }
 

@@ -2,9 +2,12 @@
 
 pub use crate::builder::OpenSummary;
 pub use crate::observe::{IoStats, Latencies, Latency, Timed};
+pub use crate::progress::OpenProgress;
 pub use crate::runtime::{MemoryUse, PoolPages, SmallBecause};
-pub use corelog_shard::ShardStats;
-pub use corelog_storage::{Counts, OpenDamage, OpenReport, PartitionStats};
+pub use corelog_shard::{Scope, ShardStats};
+pub use corelog_storage::{
+    Counts, Figures, OpenDamage, OpenReport, PartitionStats, Trimmed, Watermarks,
+};
 
 /// Counters of an engine.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use crate::catalog::{Model, Plan};
 use crate::change::Change;
 use crate::control::Control;
 use crate::error::{ChangeError, FormatError};
-use crate::topic::TopicOptions;
+pub use crate::topic::{OptionDescription, OptionScope, TopicOptions, describe_options};
 
 /// What there is: streams, their topics, and the partitions and consumer groups of those. From
 /// [`Client::catalog`](crate::Client::catalog).

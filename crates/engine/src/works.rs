@@ -14,6 +14,7 @@ use corelog_storage::MANIFEST_FILE;
 use crate::catalog::{ChangeError, Ended, Entry, Model, Plan, Step, after, opening};
 use crate::data_dir::DataDir;
 use crate::opening::{Opened, Opener, unopened};
+use crate::progress::Meter;
 use crate::trash::Trash;
 
 /// Closings on their way at a time.
@@ -49,7 +50,7 @@ impl Works {
 
     /// Opens everything that is in the catalog, and moves away what is left of what is not. Tells
     /// how each opening went. What cannot be moved away is no harm: the next opening tries again.
-    pub(crate) fn open_catalog(&self, model: &Model) -> Vec<Opened> {
+    pub(crate) fn open_catalog(&self, model: &Model, meter: &Meter) -> Vec<Opened> {
         let found = self.dir.partitions().unwrap_or_default();
         let orphans = found.into_iter().filter(|id| !model.has(*id));
         let steps = opening(model, orphans.map(|id| (id, self.life_of(id))));
@@ -61,7 +62,7 @@ impl Works {
                 Step::Close(_) => {}
             }
         }
-        let opened = self.opener.open_all(entries);
+        let opened = self.opener.open_all(entries, meter);
         self.trash.empty();
         opened
     }
@@ -84,7 +85,7 @@ impl Works {
                 Step::Open(entry) => begun.push(entry),
             }
         }
-        for (partition, opened) in self.opener.open_all(begun) {
+        for (partition, opened) in self.opener.open_all(begun, &Meter::default()) {
             if let Err(why) = opened {
                 failed.get_or_insert(ChangeError::Partition { partition, why });
             }
@@ -100,7 +101,7 @@ impl Works {
 
     /// Opens `entries`, and tells how each went.
     pub(crate) fn open_all(&self, entries: Vec<Entry>) -> Vec<Opened> {
-        self.opener.open_all(entries)
+        self.opener.open_all(entries, &Meter::default())
     }
 
     /// Ends the emptying of the trash.

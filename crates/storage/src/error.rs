@@ -11,6 +11,7 @@ use crate::ConfigError;
 
 /// The first fault of a partition; later operations point back to it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Fault {
     /// Microseconds since the Unix epoch, by the partition's clock.
     pub since_us: u64,

@@ -19,7 +19,8 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use corelog::{Ack, ConsumerKey, ConsumerKind, PartitionId};
+use corelog::consumers::{ConsumerKey, ConsumerKind};
+use corelog::{Ack, PartitionId};
 
 use crate::content::BatchKey;
 

@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use corelog::error::{AppendError, ChangeError, ControlError, OffsetError, Unavailable};
-use corelog::{Ack, Client, PartitionId, TopicConfig, TopicInfo};
+use corelog::streams::TopicInfo;
+use corelog::{Ack, Client, PartitionId, TopicConfig};
 use corelog_format::OptionsBuilder;
 
 use super::look::is_unknown;

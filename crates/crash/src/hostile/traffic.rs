@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use corelog::calls::Call;
 use corelog::error::{AppendError, PollError, storage};
-use corelog::{Ack, Appended, Call, Client, PartitionId, Poll};
+use corelog::{Ack, Appended, Client, PartitionId, Poll};
 
 use crate::content::{BatchKey, Content};
 use crate::history::{Broken, Crash, History};

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use corelog::calls::{Call, Producer};
 use corelog::error::AppendError;
-use corelog::{Ack, Appended, Call, Client, Engine, PartitionId, Producer, ShardContext};
+use corelog::{Ack, Appended, Client, Engine, PartitionId, ShardContext};
 
 use crate::content::BatchKey;
 use crate::ledger::Event;

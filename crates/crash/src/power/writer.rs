@@ -6,8 +6,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use corelog::calls::Call;
 use corelog::error::AppendError;
-use corelog::{Ack, Appended, Call, Client, PartitionId, Poll};
+use corelog::{Ack, Appended, Client, PartitionId, Poll};
 
 use super::plan::Plan;
 use crate::changes::{Operator, look};

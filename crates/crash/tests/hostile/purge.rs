@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use corelog::{Ack, Client, ConsumerKey, PartitionId, Poll};
+use corelog::consumers::ConsumerKey;
+use corelog::{Ack, Client, PartitionId, Poll};
 use corelog_crash::content::{BatchKey, Content};
 use corelog_crash::hostile::{Answer, Op, Rule};
 

@@ -121,7 +121,8 @@ pub struct MemberInfo {
 /// | [`GroupError::Leaving`] | | the same | |
 ///
 /// ```
-/// # use corelog::{Ack, Client, ClientId, GroupId, Member, Poll};
+/// # use corelog::{Ack, Client, Poll};
+/// # use corelog::consumers::{ClientId, GroupId, Member};
 /// # fn example(client: &Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let (stream, topic, group) = client.catalog().create_group("shop", "orders", "bills").wait()?;
 /// let me = Member { group: GroupId { stream, topic, group }, client: ClientId(7) };

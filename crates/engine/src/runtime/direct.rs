@@ -11,6 +11,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags};
 
 /// What to do on a file system that refuses O_DIRECT.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DirectIo {
     /// Refuse to open: the numbers and the memory limits of this engine assume O_DIRECT.
     #[default]
@@ -31,6 +32,7 @@ pub(super) struct Probed {
 
 /// The data directory cannot be used.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum DirectIoError {
     /// The file system refuses O_DIRECT, and [`DirectIo::Required`] was asked for.
     Refused {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use corelog_io::BLOCK;
+use corelog_io::{BLOCK, Spawn};
 use glommio::io::{DmaFile, OpenOptions};
 use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
 
@@ -25,6 +25,7 @@ use super::spawn::{RealSpawn, apart};
 use super::start_error::StartError;
 use super::threads::{RuntimeOptions, ShardEnd, ShardFacts, ShardMain};
 use super::timers::{self, Timers};
+use super::watch::Heart;
 use crate::observe::Meter;
 
 /// A task queue runs this long before the executor turns to I/O (stock: 100 ms, and a read waits
@@ -39,6 +40,7 @@ pub(super) struct Seat {
     pub(super) allowed: Vec<usize>,
     pub(super) options: RuntimeOptions,
     pub(super) ops: FileOps,
+    pub(super) heart: Arc<Heart>,
     pub(super) direct: bool,
     /// The probe file, by a path that leads to a descriptor the starter keeps open.
     pub(super) template: PathBuf,
@@ -81,9 +83,7 @@ pub(super) fn run_shard(
     let _ = ready.send(Ok(facts));
     if start.recv().is_err() {
         let Made { executor, template, timers } = shard.made;
-        executor.run(close(Some(template)));
-        drop(executor);
-        drop(timers);
+        leave(executor, Some(template), &timers, &shard.seat.heart, None);
         return ShardEnd::Clean;
     }
     let (number, on_end) = (shard.seat.number, Arc::clone(&shard.seat.options.on_end));
@@ -114,6 +114,7 @@ fn prepare(mut seat: Seat) -> Result<Ready, StartError> {
         Ok(pages) => Ok(Ready { seat, made, pages }),
         Err(_) => {
             // The pool could not be registered again, but the executor relies on it: a new one.
+            seat.heart.leave();
             drop(made);
             let (made, _) = make(&mut seat)?;
             let pages = PoolPages::Small(SmallBecause::NotRegistered);
@@ -133,14 +134,18 @@ fn make(seat: &mut Seat) -> Result<(Made, usize), StartError> {
         other => other,
     }
     .map_err(StartError::Executor)?;
-    let path = seat.template.clone();
+    let (path, heart) = (seat.template.clone(), Arc::clone(&seat.heart));
     let opened = executor.run(async move {
-        let timers = Timers::start()?;
+        let timers = Timers::start(heart)?;
         let template = OpenOptions::new().read(true).write(true).dma_open(path).await;
         let address = glommio::allocate_dma_buffer(BLOCK).as_ptr().addr();
         Ok((timers, template.map_err(os_error::<()>)?, address))
     });
-    let (timers, template, address) = opened.map_err(StartError::Executor)?;
+    // The executor is dropped where it failed.
+    let (timers, template, address) = opened.map_err(|error| {
+        seat.heart.leave();
+        StartError::Executor(error)
+    })?;
     Ok((Made { template, executor, timers }, address))
 }
 
@@ -167,10 +172,11 @@ fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
     let (options, number, main) = (&seat.options, seat.number, Arc::clone(main));
     let meter = Rc::new(Meter::new(number, options.events.clone()));
     let io = Rc::new(ShardIo::new(seat.ops, template, seat.direct, options.memory, meter));
+    let spawn = RealSpawn::new(seat.number, Arc::clone(&options.on_panic));
     let platform = RealPlatform::new(
         RealDisk::new(Rc::clone(&io)),
         RealClock::new(Arc::clone(&options.floor), Arc::clone(&options.ceiling)),
-        RealSpawn::new(seat.number, Arc::clone(&options.on_panic)),
+        spawn.clone(),
     );
     let turned = catch_unwind(AssertUnwindSafe(|| {
         executor.run(async {
@@ -187,6 +193,7 @@ fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
     let ended = match turned {
         Ok(ended) => ended,
         Err(panic) => {
+            seat.heart.forget();
             std::mem::forget(io);
             std::mem::forget(executor);
             std::mem::forget(timers);
@@ -196,14 +203,37 @@ fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
     let out = io.leases.out();
     let template = io.template.take();
     drop(io);
-    executor.run(close(template));
-    drop(executor);
-    drop(timers);
+    leave(executor, template, &timers, &seat.heart, Some(&spawn));
     match ended {
         Err(panic) => ShardEnd::MainPanicked(panic),
         Ok(()) if out > 0 => ShardEnd::LeasesOut(out),
         Ok(()) => ShardEnd::Clean,
     }
+}
+
+/// The last turn of the loop: what only sleeps still is dropped, what nobody awaits is closed. Then the
+/// executor can be dropped, before the timers that its rings read from.
+///
+/// glommio leaks a task that still waits when its executor is dropped, with all that it holds: a
+/// buffer, and so the whole pool, or a partition, and so the shard.
+fn leave(
+    executor: LocalExecutor,
+    template: Option<DmaFile>,
+    timers: &Timers,
+    heart: &Heart,
+    tasks: Option<&RealSpawn>,
+) {
+    executor.run(async {
+        if let Some(tasks) = tasks {
+            tasks.end();
+            timers.wake_all();
+            tasks.yield_now().await;
+        }
+        close(template).await;
+        timers.stop().await;
+    });
+    heart.leave();
+    drop(executor);
 }
 
 /// Closes the template file. Dropping it leaves that to the executor, which may end first: then the

@@ -16,7 +16,7 @@ pub(super) const HUGE: usize = 2 << 20;
 ///
 /// ```
 /// #[global_allocator]
-/// static ALLOCATOR: corelog::HugePageAlloc = corelog::HugePageAlloc;
+/// static ALLOCATOR: corelog::machine::HugePageAlloc = corelog::machine::HugePageAlloc;
 /// ```
 ///
 /// Without it the engine does the same to its pools after the fact, where the kernel allows it

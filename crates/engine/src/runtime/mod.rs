@@ -11,6 +11,7 @@
 //! | `file_threads`, `fileops`, `fd` | what may block, on threads of its own; raw descriptors |
 //! | `counts` | what the executor has done so far |
 //! | `timers` | sleeps; and a pulse that keeps glommio from sleeping over tasks that are ready |
+//! | `watch` | a thread that wakes executors whose pulse has stopped all the same |
 //! | `uring`, `direct`, `affinity`, `placement` | what the machine allows, found out at start |
 
 mod affinity;
@@ -38,6 +39,7 @@ mod threads;
 mod timers;
 mod transfer;
 mod uring;
+mod watch;
 
 pub use direct::{DirectIo, DirectIoError};
 pub use huge_alloc::HugePageAlloc;

@@ -1,9 +1,11 @@
 //! Tasks on a shard: none of them may take the executor down.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -23,12 +25,18 @@ pub(crate) type PanicHook = Arc<dyn Fn(usize, &str) + Send + Sync>;
 pub(crate) struct RealSpawn {
     shard: usize,
     hook: PanicHook,
+    ended: Rc<Cell<bool>>,
 }
 
 impl RealSpawn {
     /// Tasks of shard number `shard`, panics reported to `hook`.
     pub(super) fn new(shard: usize, hook: PanicHook) -> Self {
-        RealSpawn { shard, hook }
+        RealSpawn { shard, hook, ended: Rc::default() }
+    }
+
+    /// From now on every task that is woken is dropped instead.
+    pub(super) fn end(&self) {
+        self.ended.set(true);
     }
 }
 
@@ -36,6 +44,7 @@ impl Spawn for RealSpawn {
     fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         let this = self.clone();
         let guarded = async move {
+            let task = unless(Rc::clone(&this.ended), task);
             if let Err(message) = contained(task).await {
                 // The hook is the engine's, but a panic in it would end the shard all the same.
                 let _ = catch_unwind(AssertUnwindSafe(|| (this.hook)(this.shard, &message)));
@@ -92,6 +101,18 @@ pub(super) async fn apart<T: 'static>(task: impl Future<Output = T> + 'static) -
         Ok(ended) => ended.map_err(io::Error::other),
         Err(oneshot::RecvError) => Err(io::Error::other("the shard has ended")),
     }
+}
+
+/// Runs `task` until it ends, or until it is woken where `ended` is true.
+async fn unless(ended: Rc<Cell<bool>>, task: impl Future<Output = ()>) {
+    let mut task = pin!(Some(task));
+    poll_fn(|cx| {
+        if ended.get() {
+            task.set(None);
+        }
+        task.as_mut().as_pin_mut().map_or(Poll::Ready(()), |task| task.poll(cx))
+    })
+    .await;
 }
 
 /// Runs `task` to its end, or to its panic, of which it answers the message.

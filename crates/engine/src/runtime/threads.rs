@@ -23,6 +23,7 @@ use super::platform::RealPlatform;
 use super::spawn::PanicHook;
 use super::start_error::StartError;
 use super::uring;
+use super::watch::Watch;
 use crate::observe::Events;
 
 /// How long a shard thread may take to become ready before it is replaced; each next one has twice
@@ -90,6 +91,8 @@ pub(crate) enum ShardEnd {
 /// Running shards.
 pub(crate) struct Runtime {
     shards: Vec<JoinHandle<ShardEnd>>,
+    /// Until the shards have ended.
+    watch: Watch,
     files: FileThreads,
     facts: RuntimeFacts,
 }
@@ -129,6 +132,7 @@ impl Runtime {
         let allowed = usable_cpus(options.cpus.as_deref()).map_err(StartError::Cpus)?;
         let (files, ops) =
             FileThreads::start(options.file_threads.max(1)).map_err(StartError::Thread)?;
+        let watch = Watch::start().map_err(StartError::Thread)?;
         let places = placement::places(options.shards, options.pin, &allowed);
         let template = PathBuf::from(format!("/proc/self/fd/{}", probed.file.as_raw_fd()));
 
@@ -138,11 +142,14 @@ impl Runtime {
             allowed: allowed.clone(),
             options: options.clone(),
             ops: ops.clone(),
+            heart: Arc::default(),
             direct: probed.direct,
             template: template.clone(),
         };
         let seats: Vec<_> = places.into_iter().enumerate().map(seat).collect();
-        let launch = |seat: &Seat| Launched::new(seat.clone(), &main);
+        // Each thread has a heart of its own, those included that are given up.
+        let launch =
+            |seat: &Seat| Launched::new(Seat { heart: watch.heart(), ..seat.clone() }, &main);
         let mut shards = seats.iter().map(launch).collect::<Result<Vec<_>, _>>()?;
         let mut found = Vec::with_capacity(shards.len());
         for (shard, seat) in shards.iter_mut().zip(&seats) {
@@ -152,7 +159,8 @@ impl Runtime {
             shard.go.send(()).map_err(|_| StartError::Lost)?;
         }
         let shards = shards.into_iter().map(|shard| shard.thread).collect();
-        Ok(Runtime { shards, files, facts: RuntimeFacts { direct: probed.direct, shards: found } })
+        let facts = RuntimeFacts { direct: probed.direct, shards: found };
+        Ok(Runtime { shards, watch, files, facts })
     }
 
     /// What the start found out.
@@ -167,6 +175,7 @@ impl Runtime {
             ShardEnd::ExecutorLost(panic_text("shard thread", &*panic))
         };
         let ends = self.shards.into_iter().map(|shard| shard.join().unwrap_or_else(lost)).collect();
+        drop(self.watch);
         self.files.join();
         ends
     }

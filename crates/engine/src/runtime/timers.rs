@@ -14,18 +14,21 @@
 //!
 //! Always: the read that a tick has ended is renewed by a task, and that task may be the one that is
 //! slept over. So several reads wait. A tick ends one of them, also after a standstill in which many
-//! were due, so that all of them must be slept over one after the other before none is left.
+//! were due, so that all of them must be slept over one after the other before none is left. On a
+//! machine with far more work than CPUs that happens, too: `watch` has a thread for it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use glommio::TaskQueueHandle;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -33,6 +36,7 @@ use rustix::time::{
 
 use super::counts::counts;
 use super::fd;
+use super::watch::Heart;
 
 /// Reads that wait for the next tick.
 const BEATS: usize = 8;
@@ -43,6 +47,9 @@ const FAST: Duration = Duration::from_millis(1);
 /// The period of a shard that has nothing to do, and so the bound of a stall of its first request.
 /// 250 wakes a second; with 32 ms instead, one durable append in a thousand took as long.
 const SLOW: Duration = Duration::from_millis(4);
+
+/// How long the end of a shard waits for the reads behind its timers.
+const STOP_PATIENCE: Duration = Duration::from_secs(1);
 
 thread_local! {
     static CURRENT: RefCell<Weak<Timers>> = const { RefCell::new(Weak::new()) };
@@ -61,12 +68,16 @@ pub(super) struct Timers {
     period: Cell<Duration>,
     /// Tasks the executor had run at the last tick.
     tasks: Cell<u64>,
+    /// Tasks that read ticks; they end with the next one where `stopping` is set.
+    waiting: Cell<usize>,
+    stopping: Cell<bool>,
+    heart: Arc<Heart>,
 }
 
 impl Timers {
-    /// Starts the timers of the executor this is called on. They run over all its `run` calls; the
-    /// few tasks behind them are leaked with it.
-    pub(super) fn start() -> io::Result<Rc<Timers>> {
+    /// Starts the timers of the executor this is called on. They run over all its `run` calls, up
+    /// to [`Timers::stop`].
+    pub(super) fn start(heart: Arc<Heart>) -> io::Result<Rc<Timers>> {
         let timers = Rc::new(Timers {
             alarm: timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?,
             pulse: timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?,
@@ -75,7 +86,17 @@ impl Timers {
             armed: Cell::new(None),
             period: Cell::new(FAST),
             tasks: Cell::new(0),
+            waiting: Cell::new(0),
+            stopping: Cell::new(false),
+            heart: Arc::clone(&heart),
         });
+        // Without a handle: another thread wakes it.
+        let asleep = poll_fn(move |cx| -> Poll<()> {
+            heart.enter(cx.waker());
+            Poll::Pending
+        });
+        let queued = glommio::spawn_local_into(asleep, TaskQueueHandle::default());
+        queued.expect("the default queue is always there").detach();
         set(&timers.pulse, FAST, FAST)?;
         CURRENT.replace(Rc::downgrade(&timers));
         for _ in 0..BEATS {
@@ -85,9 +106,34 @@ impl Timers {
         Ok(timers)
     }
 
+    /// Wakes everyone who sleeps, before their time.
+    pub(super) fn wake_all(&self) {
+        self.due.take().into_values().for_each(Waker::wake);
+    }
+
+    /// Ends the reads behind the timers, in the executor's last `run`. One that is on its way when its
+    /// executor is dropped is never freed, nor is its buffer, nor the pool that the buffer is from.
+    ///
+    /// The pulse goes on until the executor is gone, by glommio's own timers: their tasks are leaked
+    /// as well, and hold nothing.
+    pub(super) async fn stop(&self) {
+        for beat in 1..=BEATS as u32 {
+            glommio::spawn_local(beats(FAST * beat)).detach();
+        }
+        self.stopping.set(true);
+        let (soon, until) = (Duration::from_micros(20), Instant::now() + STOP_PATIENCE);
+        // Each read needs a tick of its own.
+        let ticking = set(&self.pulse, soon, soon).and_then(|()| set(&self.alarm, soon, soon));
+        while ticking.is_ok() && self.waiting.get() > 0 && Instant::now() < until {
+            // Not `sleep`, which needs the alarm.
+            glommio::timer::sleep(Duration::from_micros(100)).await;
+        }
+    }
+
     /// Fast where the shard has run anything but beats since the last one; slower step by step
     /// where it has not.
     fn beat(&self, tasks: u64) {
+        self.heart.beat();
         // The count is taken while this beat's run is not yet in it: between two beats of an idle
         // shard it grows by one.
         let worked = tasks.saturating_sub(self.tasks.replace(tasks)) > 1;
@@ -137,11 +183,16 @@ impl Drop for Timers {
 /// Calls `then` each time that `fd` has ticked, in a task of its own.
 fn on_each(timers: &Rc<Timers>, fd: &OwnedFd, then: fn(&Timers)) {
     let file = fd::ticking(fd.as_fd());
+    timers.waiting.set(timers.waiting.get() + 1);
     let timers = Rc::downgrade(timers);
     glommio::spawn_local(async move {
         loop {
             let ticked = file.read_at(0, size_of::<u64>()).await;
             let Some(timers) = timers.upgrade() else { return };
+            if timers.stopping.get() {
+                timers.waiting.set(timers.waiting.get() - 1);
+                return;
+            }
             then(&timers);
             if ticked.is_err() {
                 // The kernel refuses the read for now: not as fast as it can be asked again.
@@ -150,6 +201,12 @@ fn on_each(timers: &Rc<Timers>, fd: &OwnedFd, then: fn(&Timers)) {
         }
     })
     .detach();
+}
+
+async fn beats(period: Duration) {
+    loop {
+        glommio::timer::sleep(period).await;
+    }
 }
 
 /// Sets a timerfd to tick in `first` and then every `period`, where it is not zero.
@@ -233,6 +290,9 @@ mod tests {
             armed: Cell::new(None),
             period: Cell::new(FAST),
             tasks: Cell::new(0),
+            waiting: Cell::new(0),
+            stopping: Cell::new(false),
+            heart: Arc::default(),
         }
     }
 

@@ -62,6 +62,7 @@ pub enum UringError {
 
 /// What decides whether io_uring is allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Facts {
     /// `kernel.io_uring_disabled`: 0 allowed, 1 for a group only, 2 for nobody. None: no such knob.
     pub disabled: Option<u8>,

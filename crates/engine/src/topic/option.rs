@@ -130,6 +130,7 @@ impl TopicOption {
 
 /// Whose options are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OptionScope {
     /// Options of topics.
     Topic,

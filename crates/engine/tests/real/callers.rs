@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::mpsc;
 use std::task::Poll as Polled;
 
-use corelog::error::{AppendError, ControlError, PollError, RunError, Unavailable};
+use corelog::error::{AppendError, ControlError, OffsetError, PollError, RunError, Unavailable};
 use corelog::{Ack, Poll, TopicConfig};
 
 use crate::support::{P, Sent, assert_same, batch, fresh_dir, poll_all, with_topic};
@@ -109,6 +109,19 @@ fn blocking_calls_on_a_shard_are_refused() {
         assert!(matches!(create, Err(corelog::error::ChangeError::OnShard)), "{create:?}");
         let stats = inside.stats_blocking();
         assert!(matches!(stats, Err(ControlError::Unavailable(Unavailable::OnShard))), "{stats:?}");
+        let scope = corelog::stats::Scope::Partition(P);
+        let figures = inside.figures_blocking(scope);
+        assert!(
+            matches!(figures, Err(ControlError::Unavailable(Unavailable::OnShard))),
+            "{figures:?}"
+        );
+        let reopened = inside.reopen_partition_blocking(P);
+        assert!(reopened.is_err_and(|error| error.to_string().contains("shard's own thread")));
+        let stored = inside.offset(P, corelog::consumers::ConsumerKey::group(1)).wait();
+        assert!(
+            matches!(stored, Err(OffsetError::Unavailable(Unavailable::OnShard))),
+            "{stored:?}"
+        );
         let opened = crate::support::builder(&other, 1).open().map(drop);
         assert!(matches!(opened, Err(corelog::error::OpenError::OnShard)), "{opened:?}");
     });

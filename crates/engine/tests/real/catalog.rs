@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use corelog::error::{AppendError, ChangeError, PollError};
-use corelog::{Ack, Client, Ident, PartitionId, Poll, Scope, TopicConfig};
+use corelog::stats::Scope;
+use corelog::streams::Ident;
+use corelog::{Ack, Client, PartitionId, Poll, TopicConfig};
 
 use crate::support::{P, batch, builder, fresh_dir, names, poll_all, reopened, small_segments};
 

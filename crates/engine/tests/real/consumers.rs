@@ -4,8 +4,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use corelog::consumers::{ConsumerKey, ConsumerKind};
 use corelog::error::{OffsetError, storage};
-use corelog::{Ack, Client, ConsumerKey, ConsumerKind, PartitionId, Poll, TopicConfig};
+use corelog::{Ack, Client, PartitionId, Poll, TopicConfig};
 use corelog_format::{HeaderValue, OptionsBuilder};
 
 use crate::support::{P, batch, fresh_dir, names, partition_dir, reopened, small_segments};
@@ -74,6 +75,43 @@ fn a_consumer_goes_on_where_it_was_after_a_reopen() {
     assert_eq!(client.offset(P, readers).wait().expect("it is known"), None);
     assert_eq!(next(&client, readers), Some(0));
     engine.close_blocking().expect("nothing is wrong");
+}
+
+/// Which shard a partition is on is nothing that is stored: up and down again, everyone finds the
+/// messages, what they have stored, and the groups, and goes on.
+#[test]
+fn any_number_of_shards_finds_what_was_stored_and_the_groups() {
+    const PARTITIONS: u32 = 6;
+    let dir = fresh_dir("consumers_reshard");
+    let config = TopicConfig { partitions: PARTITIONS, ..TopicConfig::default() };
+    let (engine, client) = with_topic(&dir, 2, config);
+    let (_, _, readers) = client.catalog().create_group(0, 0, "readers").wait().expect("new");
+    let ids = (0..PARTITIONS).map(|partition| PartitionId { partition, ..P });
+    let ids: Vec<_> = ids.collect();
+    let store = |client: &Client, id, offset: u64| {
+        append(client, id, offset, 100);
+        append(client, id, offset, 100);
+        client.store_offset(id, consumer(7), offset, Ack::Durable).wait().expect("it is there");
+        let of_group = client.store_offset(id, group(readers), offset + 1, Ack::Appended);
+        of_group.wait().expect("it is there");
+    };
+    ids.iter().for_each(|id| store(&client, *id, 0));
+    engine.close_blocking().expect("nothing is wrong");
+    for (round, shards) in [(1, 5), (2, 1), (3, 4), (4, 2)] {
+        let (engine, client) = reopened(&dir, shards);
+        let known = client.catalog().group(0, 0, "readers").expect("groups stay");
+        assert_eq!(known.id, readers);
+        for id in &ids {
+            let stored = |who| client.offset(*id, who).wait().expect("it is known");
+            let (own, of_group) = (stored(consumer(7)), stored(group(readers)));
+            assert_eq!((own, of_group), (Some(round - 1), Some(round)), "{id} on {shards}");
+            let next = client.poll_blocking(*id, Poll::next(consumer(7))).expect("it is served");
+            let left = 2 * round - round;
+            assert_eq!((next.first_offset(), u64::from(next.messages())), (Some(round), left));
+            store(&client, *id, round);
+        }
+        engine.close_blocking().expect("nothing is wrong");
+    }
 }
 
 #[test]

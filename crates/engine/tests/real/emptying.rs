@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use corelog::consumers::{ConsumerKey, ConsumerKind};
 use corelog::error::{AppendError, ChangeError, OffsetError, PollError, storage};
-use corelog::{Ack, Client, ConsumerKey, ConsumerKind, PartitionId, Poll, TopicConfig};
+use corelog::{Ack, Client, PartitionId, Poll, TopicConfig};
 use corelog_format::BatchHeader;
 
 use crate::small_disk::{self, refuse_writes};

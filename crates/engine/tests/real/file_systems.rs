@@ -5,7 +5,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use corelog::{Ack, DirectIo, Engine, TopicConfig};
+use corelog::machine::DirectIo;
+use corelog::{Ack, Engine, TopicConfig};
 
 use crate::small_disk;
 use crate::support::{

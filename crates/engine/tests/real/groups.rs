@@ -6,11 +6,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use corelog::consumers::{ClientId, GroupId, Member};
 use corelog::error::{GroupError, GroupOffsetError, GroupPollError, OffsetError, PollError};
 use corelog::error::{Unavailable, storage};
-use corelog::{
-    Ack, Client, ClientId, Engine, GroupId, Limits, Member, PartitionId, Poll, Records, TopicConfig,
-};
+use corelog::{Ack, Client, Engine, Limits, PartitionId, Poll, Records, TopicConfig};
 
 use crate::support::{P, batch, builder, fresh_dir, reopened, small, with_topic};
 

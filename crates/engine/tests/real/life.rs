@@ -75,7 +75,7 @@ fn appends_on_their_way_are_stored_or_refused_by_a_close() {
     let calls: Vec<_> =
         (0..500).map(|tag| client.append(P, batch(tag, 1, 2_000), Ack::Durable)).collect();
     engine.close_blocking().expect("nothing is wrong");
-    let answers: Vec<_> = calls.into_iter().map(corelog::Call::wait).collect();
+    let answers: Vec<_> = calls.into_iter().map(corelog::calls::Call::wait).collect();
     let stored = answers.iter().take_while(|answer| answer.is_ok()).count();
     let refused = answers.iter().skip(stored).all(|a| matches!(a, Err(AppendError::Closed)));
     assert!(refused, "a prefix is stored, the rest refused");

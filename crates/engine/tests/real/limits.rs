@@ -3,36 +3,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use corelog::error::OpenError;
 use corelog::{Ack, Client, Limits, Poll, TopicConfig};
 
 use crate::support::{
-    P, Sent, assert_same, batch, builder, create_topic, fresh_dir, names, partition_dir, poll_all,
-    small, small_segments, with_topic,
+    P, Sent, assert_same, batch, builder, create_topic, fresh_dir, in_child, names, partition_dir,
+    poll_all, small, small_segments, with_topic,
 };
-
-/// Set in the child, to its directory.
-const CHILD: &str = "CORELOG_TEST_LIMITS_DIR";
-
-/// Runs the test of this name again in a process of its own, behind these words; its directory
-/// where this is that process.
-fn in_child(name: &str, before: &[&str]) -> Option<PathBuf> {
-    if let Some(dir) = std::env::var_os(CHILD) {
-        return Some(dir.into());
-    }
-    let binary = std::env::current_exe().expect("it runs");
-    let binary = binary.to_str().expect("UTF-8");
-    let test = format!("limits::{name}");
-    let words = [before, &[binary, &test, "--exact", "--nocapture"]].concat();
-    let child = Command::new(words[0]).args(&words[1..]).env(CHILD, fresh_dir(name)).output();
-    let child = child.expect("it can be started");
-    let said = String::from_utf8_lossy(&child.stderr);
-    assert!(child.status.success(), "{said}");
-    assert!(String::from_utf8_lossy(&child.stdout).contains("1 passed"), "it ran: {said}");
-    None
-}
 
 /// What the descriptors of this process that lead below `dir` point to, sorted.
 fn open_below(dir: &Path) -> Vec<PathBuf> {
@@ -60,7 +38,7 @@ fn limit_files(to: u64) {
 /// hundred sealed segments; and with more descriptors everything goes on.
 #[test]
 fn few_descriptors_are_refusals_and_no_end() {
-    let name = "few_descriptors_are_refusals_and_no_end";
+    let name = "limits::few_descriptors_are_refusals_and_no_end";
     let Some(dir) = in_child(name, &["prlimit", "--nofile=64:4096"]) else { return };
     let (engine, client) = with_topic(&dir, 1, small_segments());
     let mut sent: Vec<_> = (0..2_000).map(|tag| append(&client, tag)).collect();
@@ -109,7 +87,7 @@ fn few_descriptors_are_refusals_and_no_end() {
 /// gets the numbers that the engine has given back, was closed.
 #[test]
 fn every_descriptor_is_closed_once() {
-    let Some(dir) = in_child("every_descriptor_is_closed_once", &["env"]) else { return };
+    let Some(dir) = in_child("limits::every_descriptor_is_closed_once", &["env"]) else { return };
     let data = dir.join("data");
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -165,7 +143,7 @@ fn every_descriptor_is_closed_once() {
 /// Too little locked memory: the message says which limit, what it is and how it is raised.
 #[test]
 fn too_little_locked_memory_is_named() {
-    let name = "too_little_locked_memory_is_named";
+    let name = "limits::too_little_locked_memory_is_named";
     let Some(dir) = in_child(name, &["prlimit", "--memlock=0:0"]) else { return };
     let error = builder(&dir, 1).open().map(drop).expect_err("it cannot start");
     assert!(matches!(error, OpenError::Start(_)), "{error:?}");
@@ -199,7 +177,7 @@ fn most(limits: &Limits, poll: usize) -> u64 {
 /// process that never gets larger than its limits say.
 #[test]
 fn memory_is_bounded_by_the_limits_and_not_by_the_data() {
-    let name = "memory_is_bounded_by_the_limits_and_not_by_the_data";
+    let name = "limits::memory_is_bounded_by_the_limits_and_not_by_the_data";
     let Some(dir) = in_child(name, &["env"]) else { return };
     const PARTITIONS: u32 = 64;
     const TOTAL: u64 = 512 << 20;

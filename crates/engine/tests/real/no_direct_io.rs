@@ -4,7 +4,8 @@
 use std::fs;
 
 use corelog::error::{DirectIoError, OpenError, StartError};
-use corelog::{Ack, DirectIo, TopicConfig};
+use corelog::machine::DirectIo;
+use corelog::{Ack, TopicConfig};
 
 use crate::refusing_fs;
 use crate::support::{P, Sent, assert_same, batch, builder, fresh_dir, poll_all};

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use corelog::calls::Call;
 use corelog::error::AppendError;
-use corelog::{Ack, Appended, Call, Poll, TopicConfig};
+use corelog::{Ack, Appended, Poll, TopicConfig};
 
 use crate::support::{
     P, Sent, assert_same, batch, builder, fresh_dir, poll_all, small, small_segments, with_topic,

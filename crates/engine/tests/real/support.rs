@@ -2,6 +2,7 @@
 //! comparison of what was sent with what came back.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use bytes::Bytes;
 use corelog::{
@@ -23,6 +24,37 @@ pub(crate) fn fresh_dir(name: &str) -> PathBuf {
     }
     std::fs::create_dir_all(dir.parent().expect("it has one")).expect("the target is writable");
     dir
+}
+
+/// Set in a [`child`], to its directory.
+const CHILD: &str = "CORELOG_TEST_CHILD_DIR";
+
+/// The directory of the test, where this is a process of its own.
+pub(crate) fn child_dir() -> Option<PathBuf> {
+    std::env::var_os(CHILD).map(PathBuf::from)
+}
+
+/// The test `name` (module and function) as a process of its own on `dir`, behind these words.
+pub(crate) fn child(name: &str, before: &[&str], dir: &Path) -> Command {
+    let binary = std::env::current_exe().expect("it runs");
+    let binary = binary.to_str().expect("UTF-8");
+    let words = [before, &[binary, name, "--exact", "--nocapture"]].concat();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).env(CHILD, dir);
+    command
+}
+
+/// Runs the test `name` again as a [`child`]; its directory where this is that process.
+pub(crate) fn in_child(name: &str, before: &[&str]) -> Option<PathBuf> {
+    if let Some(dir) = child_dir() {
+        return Some(dir);
+    }
+    let (_, test) = name.split_once("::").expect("the module, then the function");
+    let child = child(name, before, &fresh_dir(test)).output().expect("it can be started");
+    let said = String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success(), "{said}");
+    assert!(String::from_utf8_lossy(&child.stdout).contains("1 passed"), "it ran: {said}");
+    None
 }
 
 /// Small limits: several engines run at once in a test binary.

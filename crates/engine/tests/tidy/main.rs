@@ -4,6 +4,7 @@
 //! example. The rules that are lists stand in the documents, as tables that are read here: a change
 //! of the rule is a change of the document. This test needs nothing of the engine.
 
+mod api;
 mod failures;
 mod finding;
 mod manifest;
@@ -147,6 +148,22 @@ fn documents_have_one_title_and_links_that_resolve() {
 fn every_known_failure_has_a_test_or_a_reason() {
     let text = document(failures::MAP);
     none(failures::CLASSES.into_iter().flat_map(|class| failures::map(text, class, &TREE.sources)));
+}
+
+/// The names of the first column of a table of docs/design.md.
+fn listed(title: &str) -> Vec<String> {
+    design(title).into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn the_root_of_the_crate_has_few_names() {
+    none(api::root(&TREE.sources, &listed("Public names")));
+}
+
+#[test]
+fn public_types_can_grow() {
+    let closed = listed("Closed types");
+    every_source(|source| api::growth(source, &closed));
 }
 
 /// What may stand at the top level, besides names that begin with a dot and what runs leave behind.

@@ -64,6 +64,30 @@ fn a_dropped_call_keeps_its_slot_until_the_shard_is_done() {
     assert_eq!(next_slot(&table), 0);
 }
 
+/// Dropped before the answer, behind it, or with the request: thousands take the same few slots.
+#[test]
+fn dropped_calls_use_the_same_slots_again() {
+    let table = Table::new(4, 100);
+    let slots = table.slab.iter().count();
+    for number in 0..9_000 {
+        let (mut call, reply) = begin(&table);
+        match number % 3 {
+            0 => {
+                let _ = poll(&mut call, Waker::noop());
+                drop(call);
+                reply.send(Ok(1));
+            }
+            1 => {
+                reply.send(Ok(1));
+                drop(call);
+            }
+            _ => drop((reply, call)),
+        }
+    }
+    assert_eq!(table.slab.iter().count(), slots, "none was made anew");
+    assert_eq!(table.budget().in_flight(), (0, 0));
+}
+
 #[test]
 fn an_unread_answer_is_dropped_with_its_call() {
     let table: Arc<Replies<Arc<()>, PollError>> = Replies::new(4, 100);

@@ -1,0 +1,89 @@
+//! One connection: frames in, answers out, one after the other.
+
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+use crate::answer::Answer;
+use crate::frame::{FrameError, HEADER_LEN, Request, eviction, frame_len, reply};
+use crate::serve::{self, Here};
+use crate::session::Session;
+use crate::socket::Socket;
+
+/// Memory for a header and for what comes with it: a small frame is received by one call.
+const HEADER_MEMORY: usize = 4096;
+
+/// Why a connection ended that its client did not end.
+#[derive(Debug)]
+pub(crate) enum ConnectionError {
+    Io(io::Error),
+    /// What follows cannot be told apart.
+    Frame(FrameError),
+}
+
+impl fmt::Display for ConnectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnectionError::Io(error) => error.fmt(f),
+            ConnectionError::Frame(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<io::Error> for ConnectionError {
+    fn from(error: io::Error) -> Self {
+        ConnectionError::Io(error)
+    }
+}
+
+/// Serves a connection until its client ends it.
+///
+/// # Errors
+/// Those of the socket, and a frame whose length nobody can believe.
+pub(crate) async fn run(here: &Rc<Here>, mut socket: Socket) -> Result<(), ConnectionError> {
+    let peer = socket.peer()?;
+    let mut session = Session::new(here.shared.clients.seat(peer), peer, here.groups.clone());
+    let mut memory = Vec::with_capacity(HEADER_MEMORY);
+    loop {
+        memory.clear();
+        if !socket.fill(&mut memory, HEADER_LEN).await? {
+            return Ok(());
+        }
+        let header: &[u8; HEADER_LEN] = memory[..].try_into().expect("so many bytes were received");
+        let body_len = frame_len(header).map_err(ConnectionError::Frame)? - HEADER_LEN;
+        let request = Request::decode(header);
+        let mut body = Vec::with_capacity(body_len);
+        if body_len > 0 && !socket.fill(&mut body, body_len).await? {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        match request {
+            Ok(request) => {
+                let answer = serve::answer(here, &mut session, &request, body.into()).await;
+                socket.send(frame(&request, &session, answer)).await?;
+            }
+            // Nobody can be answered: the header may not even say to whom.
+            Err(why) => here.shared.note(format_args!("{peer}: frame passed over: {why}")),
+        }
+    }
+}
+
+/// An answer as it goes to the wire.
+fn frame(request: &Request, session: &Session, answer: Answer) -> Vec<Bytes> {
+    match answer {
+        Answer::Evict(why) => vec![Bytes::copy_from_slice(&eviction(request.client, why))],
+        Answer::Reply { status, body } => {
+            let op = session.login.as_ref().map_or(0, |login| login.session);
+            let operation = request.operation.prepared();
+            let header = reply(request, operation, op, status, body.len());
+            let mut head = Vec::with_capacity(HEADER_LEN + body.head.len());
+            head.extend_from_slice(&header);
+            head.extend_from_slice(&body.head);
+            let mut views = Vec::with_capacity(1 + body.views.len());
+            views.push(Bytes::from(head));
+            views.extend(body.views);
+            views
+        }
+    }
+}

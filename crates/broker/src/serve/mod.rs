@@ -1,0 +1,187 @@
+//! From a request to its answer.
+//!
+//! | file | what is asked |
+//! | --- | --- |
+//! | `login` | logins and logouts |
+//! | `questions` | about the broker, its clients, its user |
+//! | `catalog` | streams and topics |
+//! | `partitions` | partitions and segments |
+//! | `groups` | consumer groups and their members |
+//! | `messages` | appends, polls, flushes |
+//! | `offsets` | what consumers have stored |
+
+mod catalog;
+mod groups;
+mod login;
+mod messages;
+mod offsets;
+mod partitions;
+mod questions;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::answer::Answer;
+use crate::command::{TopicPath, Undecodable};
+use crate::frame::{Eviction, Request};
+use crate::operation::{Operation, Question, is_replicated_code};
+use crate::session::{Before, Session};
+use crate::shared::Shared;
+use crate::status::{Failure, Status};
+use corelog::consumers::Groups;
+use corelog::format::Identifier;
+use corelog::format::checksum::xxh3;
+use corelog::streams::{Catalog, TopicInfo};
+use corelog::{Client, PartitionId, ShardContext};
+
+/// What serves the connections of one shard.
+pub(crate) struct Here {
+    pub(crate) shard: ShardContext,
+    pub(crate) client: Client,
+    pub(crate) catalog: Catalog,
+    pub(crate) groups: Groups,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// Either the answer, or the failure that is one.
+type Answered = Result<Answer, Failure>;
+
+impl From<Undecodable> for Failure {
+    fn from(_: Undecodable) -> Failure {
+        Failure::Refused(Status::INVALID_COMMAND)
+    }
+}
+
+/// The answer to one request, in the order of the reference server's checks.
+pub(crate) async fn answer(
+    here: &Here,
+    session: &mut Session,
+    request: &Request,
+    body: Bytes,
+) -> Answer {
+    if request.checksum != 0 && request.checksum != u128::from(xxh3(&body)) {
+        return Answer::refused(Status::INVALID_FORMAT);
+    }
+    if !session.seat.beat() {
+        session.log_out();
+        return Answer::Evict(Eviction::Stale);
+    }
+    match request.operation {
+        Operation::NonReplicated => question(here, session, request.code, &body).await,
+        Operation::Register => login::login(here, session, request, &body),
+        Operation::Logout => login::logout(session),
+        _ if session.login.is_none() => Answer::Evict(Eviction::NoSession),
+        Operation::SendMessages => messages::send(here, &body).await.unwrap_or_else(Answer::from),
+        Operation::StoreConsumerOffset => {
+            offsets::store(here, session, &body).await.unwrap_or_else(Answer::from)
+        }
+        Operation::DeleteConsumerOffset => {
+            offsets::delete(here, session, &body).await.unwrap_or_else(Answer::from)
+        }
+        operation if operation.is_of_users() => Answer::refused(Status::FEATURE_UNAVAILABLE),
+        operation => change(here, session, operation, request.request, &body).await,
+    }
+}
+
+async fn question(here: &Here, session: &mut Session, code: u32, body: &Bytes) -> Answer {
+    let Some(question) = Question::of(code) else {
+        let is_known = is_replicated_code(code);
+        return match session.login {
+            None => Answer::refused(Status::UNAUTHENTICATED),
+            Some(_) if is_known => Answer::refused(Status::FEATURE_UNAVAILABLE),
+            Some(_) => Answer::refused(Status::INVALID_COMMAND),
+        };
+    };
+    match question {
+        Question::LegacyLogin | Question::LegacyTokenLogin => {
+            return Answer::Evict(Eviction::Malformed);
+        }
+        Question::Ping => return Answer::empty(),
+        _ if session.login.is_none() => return Answer::refused(Status::UNAUTHENTICATED),
+        _ => {}
+    }
+    let answered = match question {
+        Question::PollMessages => messages::poll(here, session, body).await,
+        Question::GetConsumerOffset => offsets::get(here, body).await,
+        Question::FlushUnsavedBuffer => messages::flush(here, body).await,
+        Question::GetStream => catalog::get_stream(here, body).await,
+        Question::GetStreams => catalog::get_streams(here).await,
+        Question::GetTopic => catalog::get_topic(here, body).await,
+        Question::GetTopics => catalog::get_topics(here, body).await,
+        Question::GetConsumerGroup => groups::get(here, body),
+        Question::GetConsumerGroups => groups::get_all(here, body),
+        Question::SyncConsumerGroup => groups::sync(here, session, body),
+        other => questions::answer(here, session, other, body).await,
+    };
+    answered.unwrap_or_else(Answer::from)
+}
+
+/// Carries a change out once, however often it is asked for.
+async fn change(
+    here: &Here,
+    session: &mut Session,
+    operation: Operation,
+    number: u64,
+    body: &[u8],
+) -> Answer {
+    let Some(login) = &session.login else { return Answer::Evict(Eviction::NoSession) };
+    if session.seat.is_fenced(login.client) {
+        session.log_out();
+        return Answer::Evict(Eviction::Fenced);
+    }
+    match login.before(number) {
+        Before::Never => {}
+        Before::Answered(reply) => return Answer::plain(reply.to_vec()),
+        Before::Forgotten => return Answer::failed(Status::ALREADY_APPLIED),
+    }
+    let client = login.client;
+    let answered = match operation {
+        Operation::CreateStream => catalog::create_stream(here, body).await,
+        Operation::UpdateStream => catalog::update_stream(here, body).await,
+        Operation::DeleteStream => catalog::delete_stream(here, body).await,
+        Operation::PurgeStream => catalog::purge_stream(here, body).await,
+        Operation::CreateTopic => catalog::create_topic(here, body).await,
+        Operation::UpdateTopic => catalog::update_topic(here, body).await,
+        Operation::DeleteTopic => catalog::delete_topic(here, body).await,
+        Operation::PurgeTopic => catalog::purge_topic(here, body).await,
+        Operation::CreatePartitions => partitions::create(here, body).await,
+        Operation::DeletePartitions => partitions::delete(here, body).await,
+        Operation::DeleteSegments => partitions::delete_segments(here, body).await,
+        Operation::CreateConsumerGroup => groups::create(here, body).await,
+        Operation::DeleteConsumerGroup => groups::delete(here, body).await,
+        Operation::JoinConsumerGroup => groups::join(here, client, body),
+        Operation::LeaveConsumerGroup => groups::leave(here, client, body),
+        _ => Err(Failure::Refused(Status::FEATURE_UNAVAILABLE)),
+    };
+    let answer = answered.unwrap_or_else(Answer::from);
+    // What was refused before it was carried out may be asked again under its number.
+    if let (Some(login), Answer::Reply { status: 0, body }) = (&mut session.login, &answer) {
+        login.keep(number, body.head[..].into());
+    }
+    answer
+}
+
+impl Here {
+    /// The topic of a path.
+    fn topic(&self, path: TopicPath<'_>) -> Result<TopicInfo, Status> {
+        self.catalog.topic(path.stream, path.topic).ok_or_else(|| self.missing(path.stream))
+    }
+
+    /// A partition of a path's topic.
+    fn partition(&self, path: TopicPath<'_>, partition: u32) -> Result<PartitionId, Status> {
+        let found = self.catalog.partition(path.stream, path.topic, partition);
+        found.ok_or_else(|| match self.catalog.topic(path.stream, path.topic) {
+            Some(_) => Status::PARTITION_NOT_FOUND,
+            None => self.missing(path.stream),
+        })
+    }
+
+    /// What is missing where there is no such topic.
+    fn missing(&self, stream: Identifier<'_>) -> Status {
+        match self.catalog.stream(stream) {
+            Some(_) => Status::TOPIC_NOT_FOUND,
+            None => Status::STREAM_NOT_FOUND,
+        }
+    }
+}

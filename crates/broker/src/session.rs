@@ -1,0 +1,123 @@
+//! What a connection is: who is on it, and the last changes it made.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use crate::clients::Seat;
+use corelog::consumers::{ClientId, Groups};
+
+/// Replies that are kept for a client that asks again.
+const REPLIES_MAX: usize = 5;
+
+/// One connection's state.
+pub(crate) struct Session {
+    /// Its place in the table of connections.
+    pub(crate) seat: Seat,
+    pub(crate) peer: SocketAddr,
+    groups: Groups,
+    /// Since a login, until a logout.
+    pub(crate) login: Option<LoggedIn>,
+    /// Where a group's next poll without a partition begins.
+    pub(crate) turn: usize,
+}
+
+impl Session {
+    /// A connection on which nobody is logged in.
+    pub(crate) fn new(seat: Seat, peer: SocketAddr, groups: Groups) -> Session {
+        Session { seat, peer, groups, login: None, turn: 0 }
+    }
+
+    /// Ends the login, and the client's memberships where it is not logged in elsewhere.
+    pub(crate) fn log_out(&mut self) {
+        self.login = None;
+        if let Some(client) = self.seat.log_out() {
+            self.groups.disconnect(client);
+        }
+    }
+}
+
+/// However a connection ends, nobody waits for its client.
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.log_out();
+    }
+}
+
+/// A login that holds.
+pub(crate) struct LoggedIn {
+    pub(crate) client: ClientId,
+    /// Its number, which replies carry.
+    pub(crate) session: u64,
+    changes: Changes,
+}
+
+impl LoggedIn {
+    pub(crate) fn new(client: ClientId, session: u64) -> LoggedIn {
+        LoggedIn { client, session, changes: Changes::default() }
+    }
+
+    /// What a change that came before was answered with.
+    pub(crate) fn before(&self, request: u64) -> Before {
+        self.changes.before(request)
+    }
+
+    /// Keeps the answer of a change.
+    pub(crate) fn keep(&mut self, request: u64, reply: Rc<[u8]>) {
+        self.changes.keep(request, reply);
+    }
+}
+
+/// What is known of a request that asks for a change.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// It is new.
+    Never,
+    /// It was carried out; this was the reply.
+    Answered(Rc<[u8]>),
+    /// It was carried out; its reply is not kept any more.
+    Forgotten,
+}
+
+/// The changes of one login by their numbers, which grow.
+#[derive(Default)]
+struct Changes {
+    last: u64,
+    replies: VecDeque<(u64, Rc<[u8]>)>,
+}
+
+impl Changes {
+    fn before(&self, request: u64) -> Before {
+        if request > self.last {
+            return Before::Never;
+        }
+        let kept = self.replies.iter().find(|(number, _)| *number == request);
+        kept.map_or(Before::Forgotten, |(_, reply)| Before::Answered(Rc::clone(reply)))
+    }
+
+    fn keep(&mut self, request: u64, reply: Rc<[u8]>) {
+        if self.replies.len() == REPLIES_MAX {
+            self.replies.pop_front();
+        }
+        self.last = self.last.max(request);
+        self.replies.push_back((request, reply));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_carried_out_once() {
+        let mut changes = Changes::default();
+        assert_eq!(changes.before(1), Before::Never);
+        for number in 1..=6_u8 {
+            changes.keep(number.into(), Rc::from([number]));
+        }
+        assert_eq!(changes.before(6), Before::Answered(Rc::from([6])));
+        assert_eq!(changes.before(2), Before::Answered(Rc::from([2])));
+        assert_eq!(changes.before(1), Before::Forgotten, "five are kept");
+        assert_eq!(changes.before(7), Before::Never);
+    }
+}

@@ -1,0 +1,11 @@
+//! The broker over real sockets on real files.
+
+mod client;
+mod faults;
+mod groups;
+mod messages;
+mod program;
+mod recorded;
+mod replay;
+mod running;
+mod shapes;
