@@ -106,7 +106,8 @@ fn is_open(tokens: &[Token<'_>], i: usize) -> bool {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "mod a;\npub mod b;\npub use a::{One, Two};\npub use c::d::Three;\npub use e as f;\npub(crate) use g::Four;\n";
+    const TEXT: &str = "mod a;\npub mod b;\npub use a::{One, Two};\npub use c::d::Three;\n\
+        pub use e as f;\npub(crate) use g::Four;\n";
 
     #[test]
     fn the_root_is_what_is_listed() {
