@@ -104,24 +104,27 @@ async fn store(world: &World, partition: usize, door: &Door, who: ConsumerKey, r
 async fn delete(world: &World, partition: usize, door: &Door, who: ConsumerKey, rng: &mut Rng) {
     let ack = [Ack::Appended, Ack::Durable][rng.index(2)];
     let now_us = world.platform().clock().now_us();
-    let (life, attempt, fine) = {
+    let (life, loosened) = life_of(world, partition);
+    let (attempt, fine) = {
         let mut oracle = world.parts[partition].oracle.borrow_mut();
         let fine = oracle.may_have_nothing(who);
-        (oracle.incarnation(), oracle.offset_called(who, Value::Nothing, now_us), fine)
+        (oracle.offset_called(who, Value::Nothing, now_us), fine)
     };
     let told = door.store(who, None, ack).await;
     world.note(&format!("p{partition} {who:?} deletes what it stored for {ack:?}: {told:?}"));
-    if world.parts[partition].oracle.borrow().incarnation() != life {
+    let now = life_of(world, partition);
+    if now.0 != life {
         return;
     }
-    if matches!(told, Told::NothingStored) && !fine {
+    // The group may have gone meanwhile, in front of this.
+    if matches!(told, Told::NothingStored) && !fine && now.1 == loosened {
         return world.fail(format!("partition {partition}: {who:?} has stored something"));
     }
     settle(world, partition, who, attempt, ack, &told);
 }
 
 async fn ask(world: &World, partition: usize, door: &Door, who: ConsumerKey) {
-    let life = world.parts[partition].oracle.borrow().incarnation();
+    let (life, loosened) = life_of(world, partition);
     let told = door.stored(who).await;
     world.note(&format!("p{partition} {who:?} asks what it stored: {told:?}"));
     let mut oracle = world.parts[partition].oracle.borrow_mut();
@@ -129,7 +132,7 @@ async fn ask(world: &World, partition: usize, door: &Door, who: ConsumerKey) {
         return;
     }
     let broken = match told {
-        Told::Ok(told) => match oracle.offset_told(who, told) {
+        Told::Ok(told) => match oracle.offset_told(who, told, loosened) {
             Ok(true) => {
                 world.hit(Probe::OffsetLost);
                 None
@@ -143,6 +146,12 @@ async fn ask(world: &World, partition: usize, door: &Door, who: ConsumerKey) {
     if let Some(broken) = broken {
         world.fail(format!("partition {partition}: {broken}"));
     }
+}
+
+/// Which life of the partition this is, and how often others have changed what is stored in it.
+fn life_of(world: &World, partition: usize) -> (u64, u64) {
+    let oracle = world.parts[partition].oracle.borrow();
+    (oracle.incarnation(), oracle.loosened())
 }
 
 /// Where polls end now: an offset at or above it is not there.
