@@ -7,7 +7,7 @@ use std::time::Duration;
 use corelog_format::ConsumerKind;
 use corelog_io::sim::Rng;
 use corelog_io::{Clock, Platform};
-use corelog_storage::{Ack, ConsumerKey, From, PollQuery};
+use corelog_storage::{Ack, ConsumerKey, From, PollQuery, Watermarks};
 
 use super::reader::poll;
 use crate::door::Door;
@@ -54,7 +54,8 @@ async fn go_on(world: &World, partition: usize, door: &Door, who: ConsumerKey, r
 
 async fn store(world: &World, partition: usize, door: &Door, who: ConsumerKey, rng: &mut Rng) {
     let params = world.params.partition(partition);
-    let Some(before) = bounds(world, partition, door).await else { return };
+    let Some(marks) = door.watermarks().await else { return };
+    let before = bounds(world, partition, door, marks);
     let (next, life) = {
         let oracle = world.parts[partition].oracle.borrow();
         (oracle.next_of(who), oracle.incarnation())
@@ -80,12 +81,17 @@ async fn store(world: &World, partition: usize, door: &Door, who: ConsumerKey, r
     let called = world.parts[partition].oracle.borrow().offsets_called();
     let told = door.store(who, Some(offset), ack).await;
     world.note(&format!("p{partition} {who:?} stores {offset} for {ack:?}: {told:?}"));
-    let after = bounds(world, partition, door).await;
+    let after = door.watermarks().await.map(|marks| bounds(world, partition, door, marks));
+    // A fault that came meanwhile has taken what was not written.
+    let must = match world.allowed.borrow().has_errors() {
+        true => bounds(world, partition, door, marks).must,
+        false => before.must,
+    };
     if world.parts[partition].oracle.borrow().incarnation() != life {
         return;
     }
     match &told {
-        Told::OutOfRange if offset < before.must => {
+        Told::OutOfRange if offset < must => {
             world.fail(format!("partition {partition}: offset {offset} is there, and refused"));
         }
         Told::Ok(()) if after.is_some_and(|after| offset >= after.may) => {
@@ -155,10 +161,9 @@ fn life_of(world: &World, partition: usize) -> (u64, u64) {
 }
 
 /// Where polls end now: an offset at or above it is not there.
-async fn bounds(world: &World, partition: usize, door: &Door) -> Option<Bounds> {
+fn bounds(world: &World, partition: usize, door: &Door, marks: Watermarks) -> Bounds {
     let fsync = world.params.partition(partition).config.enforce_fsync;
-    let faults = world.allowed.borrow().has_errors();
-    Some(door.bounds(door.watermarks().await?, fsync, faults))
+    door.bounds(marks, fsync, world.allowed.borrow().has_errors())
 }
 
 /// Tells the oracle how a store or a deletion was answered.

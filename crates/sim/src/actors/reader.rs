@@ -81,6 +81,9 @@ pub(super) async fn poll(
     if part.oracle.borrow().incarnation() != life {
         return None;
     }
+    // A fault that came meanwhile has taken what was not written.
+    let faults = world.allowed.borrow().has_errors();
+    let before = if faults { door.bounds(marks, fsync, true) } else { before };
     let next = next.filter(|_| part.oracle.borrow().loosened() == loosened);
     let asked = Asked { from, max_messages, max_bytes, next, before };
     commit.settle(world, partition, &answer, begun.is_disturbed(world, partition));
