@@ -259,7 +259,12 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         self.end_waits();
         self.inner.appender.borrow_mut().push(Pending::Close);
         self.inner.pump();
-        done.await.unwrap_or(Err(CloseError::Closed))
+        match (done.await, self.fault()) {
+            (Some(result), _) => result,
+            // A panic ended it.
+            (None, Some(fault)) => Err(CloseError::Poisoned(fault)),
+            (None, None) => Err(CloseError::Closed),
+        }
     }
 
     /// Counters and queue lengths.
