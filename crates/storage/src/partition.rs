@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use corelog_format::Mark;
-use corelog_io::{Disk, IoError, Platform};
+use corelog_io::{Clock, Disk, IoError, Platform};
 
 use crate::appender::Appender;
 use crate::consumers::Consumers;
@@ -160,7 +160,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             segments: RefCell::new(opened.segments),
             marks: opened.marks,
             hints: RefCell::default(),
-            foreign: Foreign::new(opened.adopted_end),
+            foreign: Foreign::new(opened.adopted_end, shared.platform().clock().now_us()),
             reindexed: Reindexed::default(),
             consumers,
             waits_end: Cell::new(false),
