@@ -15,6 +15,7 @@ mod limits;
 mod log;
 mod no_direct_io;
 mod order;
+mod own_dir;
 mod protocol;
 mod refusals;
 mod refusing_fs;
