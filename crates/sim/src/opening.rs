@@ -1,5 +1,6 @@
 //! Opening and closing partitions, by whichever way, and telling the oracle.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -21,6 +22,23 @@ pub(crate) struct Engine {
     shards: Shards,
     client: Client,
     contexts: Vec<ShardContext<corelog_io::sim::SimPlatform, CopyOut>>,
+}
+
+/// A partition is being opened, until this is dropped.
+struct Opening<'a>(&'a Cell<bool>);
+
+impl<'a> Opening<'a> {
+    fn begin(world: &'a World, partition: usize) -> Self {
+        let opening = &world.parts[partition].opening;
+        opening.set(true);
+        Opening(opening)
+    }
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
 }
 
 /// Where a partition lives.
@@ -72,6 +90,7 @@ impl Engine {
 
     /// Opens a partition and holds what it says against what is owed.
     pub(crate) async fn open(&self, world: &World, partition: usize) -> Result<(), Control> {
+        let _opening = Opening::begin(world, partition);
         before_opening(world, partition);
         let mut opened = self.open_once(world, partition).await;
         if let Err(Control::OtherLife(found)) = opened
@@ -111,6 +130,7 @@ impl Engine {
 
     /// Reopens a poisoned partition in place, where there is a call for that.
     pub(crate) async fn reopen(&self, world: &World, partition: usize) -> Result<(), Control> {
+        let _opening = Opening::begin(world, partition);
         let part = &world.parts[partition];
         part.endings.set(part.endings.get() + 1);
         let door = part.door.borrow_mut().take().ok_or(Control::Refused)?;

@@ -26,6 +26,8 @@ pub(crate) struct Part {
     pub(crate) door: RefCell<Option<Door>>,
     /// Somebody opens or closes it.
     pub(crate) changing: Cell<bool>,
+    /// It is being opened, and the oracle has not heard yet what came of it.
+    pub(crate) opening: Cell<bool>,
     /// How often somebody began to close it: polls that wait end early then.
     pub(crate) endings: Cell<u64>,
     /// The life of its id that the catalog has.
@@ -63,6 +65,7 @@ impl World {
             oracle: RefCell::new(Oracle::new(number as u32, part.config.enforce_fsync)),
             door: RefCell::default(),
             changing: Cell::new(false),
+            opening: Cell::new(false),
             endings: Cell::new(0),
             incarnation: Cell::new(1),
             ruled: Cell::new(false),

@@ -54,6 +54,7 @@ mod stats;
 mod tail;
 mod trim;
 mod waiting;
+mod watch;
 mod watermarks;
 mod writes;
 

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use corelog_format::Mark;
-use corelog_io::{Disk, IoError, Platform};
+use corelog_io::{Clock, Disk, IoError, Platform};
 
 use crate::appender::Appender;
 use crate::consumers::Consumers;
@@ -148,7 +148,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             segments: RefCell::new(opened.segments),
             marks: opened.marks,
             hints: RefCell::default(),
-            foreign: Foreign::new(opened.adopted_end),
+            foreign: Foreign::new(opened.adopted_end, shared.platform().clock().now_us()),
             reindexed: Reindexed::default(),
             consumers,
             waits_end: Cell::new(false),
@@ -256,7 +256,12 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         self.end_waits();
         self.inner.appender.borrow_mut().push(Pending::Close);
         self.inner.pump();
-        done.await.unwrap_or(Err(CloseError::Closed))
+        match (done.await, self.fault()) {
+            (Some(result), _) => result,
+            // A panic ended it.
+            (None, Some(fault)) => Err(CloseError::Poisoned(fault)),
+            (None, None) => Err(CloseError::Closed),
+        }
     }
 
     /// Counters and queue lengths.

@@ -9,52 +9,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use corelog_format::Mark;
-use corelog_io::{BLOCK, Buf, Clock, File, IoError, IoOp, Platform, Spawn, align_up};
+use corelog_io::{BLOCK, Buf, Clock, File, IoError, Platform, Spawn, align_up};
 
-use crate::appender::{Action, Lent};
+use crate::appender::{Action, Appender, Lent};
 use crate::canary::{self, Canary};
 use crate::partition::{BytesOf, FileOf, Inner};
 use crate::room::Writer;
+use crate::watch::{Closing, Giving, Watch};
 use crate::{Answer, Fault, Notice};
 
 /// How long to wait for a buffer or for the clock's ceiling before looking again.
 const RETRY_AFTER: Duration = Duration::from_millis(1);
 /// Zeros are written ahead of the tail in pieces of this size.
 const ZERO_BYTES: usize = 256 << 10;
-
-/// Poisons the partition when it is dropped by a panic.
-struct Watch<P: Platform, A: Answer> {
-    inner: Rc<Inner<P, A>>,
-}
-
-impl<P: Platform, A: Answer> Watch<P, A> {
-    fn ended(self) {}
-}
-
-impl<P: Platform, A: Answer> Drop for Watch<P, A> {
-    fn drop(&mut self) {
-        // A panic may have happened under a borrow; then the next call meets the same bug.
-        if std::thread::panicking() && self.inner.appender.try_borrow_mut().is_ok() {
-            let text = "a task of the partition panicked: please report it";
-            let dir = &self.inner.place.dir;
-            self.inner.poison(IoError::new(IoOp::Write, dir, std::io::Error::other(text)));
-            self.inner.pump_apart();
-        }
-    }
-}
-
-/// Sees that what is due is given where an answer panics.
-struct Giving<'a, P: Platform, A: Answer> {
-    inner: &'a Rc<Inner<P, A>>,
-}
-
-impl<P: Platform, A: Answer> Drop for Giving<'_, P, A> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.inner.pump_apart();
-        }
-    }
-}
 
 impl<P: Platform, A: Answer> Writer for Inner<P, A> {
     fn room(self: Rc<Self>) {
@@ -97,7 +64,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
     /// Gives the answers that are due, each taken when its turn has come: one that panics takes none
     /// with it.
     fn answer(self: &Rc<Self>) {
-        let _giving = Giving { inner: self };
+        let _giving = Giving::new(self);
         loop {
             let next = self.appender.borrow_mut().ready.pop_front();
             let Some(answer) = next else { return };
@@ -110,7 +77,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
 
     /// Goes on in a task of its own: nothing is done, and nobody is called, from inside of a panic,
     /// which may be that of a thread that takes its whole executor down.
-    fn pump_apart(self: &Rc<Self>) {
+    pub(crate) fn pump_apart(self: &Rc<Self>) {
         let inner = Rc::clone(self);
         self.spawn(async move { inner.pump() });
     }
@@ -146,7 +113,17 @@ impl<P: Platform, A: Answer> Inner<P, A> {
     /// Runs a step of this partition. A step that panics, which is our bug, poisons the partition:
     /// what waits for it is answered, and nothing is appended behind a state that nobody knows.
     pub(crate) fn spawn(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
-        let watch = Watch { inner: Rc::clone(self) };
+        self.spawn_step(|_| {}, task);
+    }
+
+    /// As [`Inner::spawn`], a step that the appender counts as under way: after a panic `stopped` says
+    /// that it is not any more, else a close would wait for the end of it.
+    fn spawn_step(
+        self: &Rc<Self>,
+        stopped: fn(&mut Appender<P::Disk, A>),
+        task: impl Future<Output = ()> + 'static,
+    ) {
+        let watch = Watch::new(Rc::clone(self), stopped);
         self.shared.platform().spawn().spawn(async move {
             let watch = watch;
             task.await;
@@ -164,16 +141,24 @@ impl<P: Platform, A: Answer> Inner<P, A> {
                 let inner: Weak<Self> = Rc::downgrade(self);
                 self.shared.await_room(inner);
             }
-            Action::Sync(mark) => self.spawn(async move { inner.sync(mark).await }),
-            Action::Allocate(to) => self.spawn(async move { inner.allocate(to).await }),
-            Action::Seal => self.spawn(async move { crate::roll::seal(&inner).await }),
-            Action::Close => self.spawn(async move {
-                let result = crate::roll::close(&inner).await;
-                let promise = inner.closing.borrow_mut().take();
-                if let Some(promise) = promise {
-                    promise.give(result);
-                }
-            }),
+            Action::Sync(mark) => {
+                self.spawn_step(|a| a.synced(None), async move { inner.sync(mark).await });
+            }
+            Action::Allocate(to) => {
+                self.spawn_step(|a| a.allocated(None), async move { inner.allocate(to).await });
+            }
+            Action::Seal => {
+                self.spawn_step(Appender::seal_ended, async move {
+                    crate::roll::seal(&inner).await;
+                });
+            }
+            Action::Close => {
+                let closing = Closing::new(inner);
+                self.spawn(async move {
+                    let result = crate::roll::close(closing.partition()).await;
+                    closing.ended(result);
+                });
+            }
             Action::FlushTimer => {
                 let sleep = clock.sleep(self.config.flush_after);
                 self.spawn(async move {
@@ -199,7 +184,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         self.tally.add(|c| &c.writes, 1);
         self.tally.add(|c| &c.bytes_written, bytes.as_ref().len() as u64);
         let flight = self.shared.fly(bytes.as_ref().len());
-        let watch = Watch { inner: Rc::clone(self) };
+        let watch = Watch::new(Rc::clone(self), |_| {});
         file.write_then(self.shared.platform().spawn(), bytes, at, move |outcome| {
             watch.inner.wrote(id, outcome);
             // Those who wait for room come first: they have been ready for longer.

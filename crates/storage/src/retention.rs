@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use corelog_io::{Clock, Platform};
 
+use crate::read::latest_foreign;
 use crate::{Answer, Partition, SealedSegment, TrimError, Trimmed};
 
 /// Most segments that one pass drops: the rest follows with the next.
@@ -39,9 +40,9 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         }
         let sealed = self.sealed_segments().await;
         let now_us = self.inner.shared.platform().clock().now_us();
-        let expired = expired(&sealed, rule.expiry, now_us);
+        let expired = self.expired(&sealed, rule.expiry, now_us).await;
         let over = over(&sealed, rule.sealed_bytes);
-        self.drop_oldest(&sealed, expired.max(over).min(SEGMENTS_A_PASS)).await
+        self.drop_oldest(&sealed, expired.max(over.min(SEGMENTS_A_PASS))).await
     }
 
     /// Drops the `count` oldest sealed segments, or as many as there are and consumers have read.
@@ -51,6 +52,37 @@ impl<P: Platform, A: Answer> Partition<P, A> {
     pub async fn delete_segments(&self, count: u32) -> Result<Trimmed, TrimError> {
         let sealed = self.sealed_segments().await;
         self.drop_oldest(&sealed, count as usize).await
+    }
+
+    /// How many of the oldest have expired. Times of another server may go back: what its segment
+    /// ends with says nothing about the batches before, so all of them are looked at before it
+    /// goes. That reads the segment, once; one a pass.
+    async fn expired(
+        &self,
+        sealed: &[SealedSegment],
+        expiry: Option<Duration>,
+        now_us: u64,
+    ) -> usize {
+        let foreign = &self.inner.foreign;
+        let by_end = expired(sealed, expiry, now_us).min(SEGMENTS_A_PASS);
+        let mut has_walked = false;
+        for (place, segment) in sealed[..by_end].iter().enumerate() {
+            if segment.first_offset >= foreign.end() {
+                break;
+            }
+            let is_new = foreign.latest(segment.first_offset).is_none();
+            if is_new && std::mem::replace(&mut has_walked, true) {
+                return place;
+            }
+            let latest = latest_foreign(&self.inner, segment.first_offset).await;
+            // What cannot be looked at now stays for now.
+            let Ok(latest) = latest else { return place };
+            let last_timestamp = segment.last_timestamp.max(latest);
+            if expired(&[SealedSegment { last_timestamp, ..*segment }], expiry, now_us) == 0 {
+                return place;
+            }
+        }
+        by_end
     }
 
     async fn drop_oldest(

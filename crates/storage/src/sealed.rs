@@ -25,8 +25,10 @@ pub struct SealedSegment {
     pub end_offset: u64,
     /// Length of its log file, bytes; `None` where the disk could not say.
     pub bytes: Option<u64>,
-    /// `base_timestamp` of its last batch, microseconds since the epoch. Where its end cannot be
-    /// read, that of the log's last batch: no batch of the segment is younger than this.
+    /// `base_timestamp` of its last batch, microseconds since the epoch: no batch of the segment is
+    /// younger than this. Where its end cannot be read, that of the log's last batch. Among batches
+    /// that another server has stamped, whose times may go back, the latest behind the last entry
+    /// of its index: [`Partition::retain`] looks at those before it, too.
     pub last_timestamp: u64,
 }
 

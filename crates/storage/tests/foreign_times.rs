@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::*;
-use corelog_format::{BatchBuilder, Message};
-use corelog_io::sim::{Rng, Sim};
+use corelog_format::{BatchBuilder, BatchHeader, IndexEntry, Message};
+use corelog_io::sim::{Fault, Rng, Sim, errno};
 use corelog_io::{Clock, IoOp, Platform, Spawn};
-use corelog_storage::{Ack, From, LogConfig, PollError, SharedLimits};
+use corelog_storage::{Ack, From, LogConfig, PollError, Retention, SharedLimits};
 
 /// Batches with these times, as another server stored them, `each` to a segment.
 fn planted(sim: &Sim, times: &[u64], payload: usize, each: usize) -> Vec<u64> {
@@ -30,6 +30,22 @@ fn planted(sim: &Sim, times: &[u64], payload: usize, each: usize) -> Vec<u64> {
         sim.disk().put(log_file(*offset), bytes).unwrap();
     }
     (0..times.len() as u64).map(|i| i * 3).collect()
+}
+
+/// Index files beside planted segments, an entry for each batch.
+fn planted_indexes(sim: &Sim) {
+    for segment in logs(sim) {
+        let log = sim.disk().contents(log_file(segment)).unwrap();
+        let (mut position, mut entries) = (0, Vec::new());
+        while position < log.len() {
+            let BatchHeader { base_offset, base_timestamp, batch_length, .. } =
+                BatchHeader::parse(&log[position..]).unwrap();
+            let entry = IndexEntry { base_offset, base_timestamp, position: position as u64 };
+            entries.extend_from_slice(&entry.encode());
+            position += batch_length as usize;
+        }
+        sim.disk().put(index_file(segment), &entries).unwrap();
+    }
 }
 
 async fn open_cold(sim: &Sim) -> Log {
@@ -253,4 +269,73 @@ fn the_producers_times_decide_nothing() {
         let after = append_wait(&log, &batch(1, &[10]), Ack::Durable).await.base_timestamp;
         assert!(after > kept.last().unwrap().0, "an hour back is not seen");
     });
+}
+
+/// Five segments of four batches, all older than two hours but for the second one, a minute old.
+fn planted_with_a_young_one(sim: &Sim) {
+    let now_us = sim.clock().now_us();
+    let times: Vec<u64> = (0..20)
+        .map(|i| now_us - if i == 1 { MINUTE } else { 2 * HOUR }.as_micros() as u64 + i)
+        .collect();
+    planted(sim, &times, 2_000, 4);
+    planted_indexes(sim);
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Time went back inside of a segment: it goes when its youngest batch is old, not its last one. Each
+/// pass reads one segment at most, and none twice.
+#[test]
+fn a_segment_goes_when_its_youngest_batch_is_old() {
+    let sim = Sim::new(8);
+    planted_with_a_young_one(&sim);
+    let rule = Retention { expiry: Some(HOUR), ..Retention::default() };
+    sim.run(async {
+        let log = open_cold(&sim).await;
+        let len = sim.disk().contents(log_file(0)).unwrap().len() as u64;
+        let told = log.sealed_segments().await;
+        assert!(told.len() == 4 && told.iter().all(|one| one.bytes == Some(len)), "{told:?}");
+        let pass = async || {
+            let before = sim.disk().count(IoOp::Read);
+            let segments = log.retain(rule).await.unwrap().segments;
+            (segments, sim.disk().count(IoOp::Read) > before)
+        };
+        assert_eq!(pass().await, (0, true), "one batch of it is a minute old");
+        assert_eq!(pass().await, (0, false), "and that is known now");
+        sim.clock().sleep(HOUR - MINUTE - MINUTE).await;
+        assert_eq!(pass().await.0, 0);
+        sim.clock().sleep(MINUTE).await;
+        assert_eq!(pass().await, (2, true), "it goes, and the one behind that was looked at");
+        assert_eq!(pass().await, (1, true));
+        assert_eq!(pass().await, (1, true));
+        assert_eq!(pass().await, (0, false), "the active one stays");
+        log.close().await.unwrap();
+    });
+}
+
+/// A batch that cannot be read, of whatever time, counts as old as the opening.
+#[test]
+fn what_cannot_be_read_may_be_young() {
+    for damaged in [true, false] {
+        let sim = Sim::new(9);
+        planted_with_a_young_one(&sim);
+        let at = sim.disk().contents(log_file(0)).unwrap().len() as u64 / 4 + 500;
+        if damaged {
+            sim.disk().flip_bit(log_file(0), at, 1).unwrap();
+        } else {
+            let unreadable = Fault::fail(errno::EIO).of(IoOp::Read).on(".log");
+            sim.disk().inject(unreadable.over(at..at + 1).times(2));
+        }
+        let rule = Retention { expiry: Some(HOUR), ..Retention::default() };
+        sim.run(async {
+            let log = open_cold(&sim).await;
+            sim.clock().sleep(HOUR - MINUTE).await;
+            assert_eq!(log.retain(rule).await.unwrap().segments, 0, "{damaged}");
+            sim.clock().sleep(MINUTE).await;
+            // With the one behind it, which was looked at then.
+            assert_eq!(log.retain(rule).await.unwrap().segments, 2, "{damaged}");
+            log.close().await.unwrap();
+        });
+    }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::*;
 use corelog_io::sim::{Fault, Sim};
 use corelog_io::{Clock, IoOp, Platform, Spawn};
-use corelog_storage::{Ack, AdmittedBatch, AppendError, Shared, SharedLimits};
+use corelog_storage::{Ack, AdmittedBatch, AppendError, CloseError, Shared, SharedLimits};
 
 async fn open_part(sim: &Sim) -> Part {
     let shared = Shared::new(sim.platform().clone(), SharedLimits::default());
@@ -88,6 +88,75 @@ fn a_panic_behind_a_roll_holds_up_no_close() {
         sim.clock().sleep(Duration::from_secs(60)).await;
         assert!(closed.get());
     });
+}
+
+/// An assertion of ours fails in the step behind `op`. Whoever waits is told, a close comes to its
+/// end, and the next life has what was durable.
+fn a_step_panics(what: &str, op: IoOp, nth: u64, work: impl FnOnce(&Part)) {
+    let sim = Sim::new(65);
+    sim.run(async {
+        let log = open_part(&sim).await;
+        send_plain(&log, 0, Ack::Durable);
+        log.flush(Ack::Durable).await.unwrap();
+        let fault = sim.disk().inject(Fault::panic().of(op).on(".log").from_nth(nth));
+        work(&log);
+        sim.clock().sleep(Duration::from_secs(1)).await;
+        assert_eq!((sim.disk().hits(fault), sim.take_panics().len()), (1, 1), "{what}");
+        assert!(log.fault().is_some(), "{what}");
+        let late = send_plain(&log, 9, Ack::Appended).get().expect("answered at once");
+        assert!(matches!(late, Err(AppendError::Poisoned(_))), "{what}: {late:?}");
+        let (partition, closed) = (log.clone(), Rc::new(Cell::new(false)));
+        let done = Rc::clone(&closed);
+        sim.platform().spawn().spawn(async move {
+            done.set(matches!(partition.close().await, Err(CloseError::Poisoned(_))));
+        });
+        sim.clock().sleep(Duration::from_secs(60)).await;
+        assert!(closed.get(), "{what}: the close never ends");
+        assert_eq!(sim.disk().open_files(), 0, "{what}");
+        let again = open_part(&sim).await;
+        assert!(again.watermarks().durable() >= 1, "{what}");
+        again.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_panic_inside_of_a_step_holds_up_no_close() {
+    let full = |log: &Part| {
+        let full = AdmittedBatch::admit(batch(1, &[1 << 20])).unwrap();
+        log.append(full, Ack::Written, Slot::Plain(Reply::default()));
+    };
+    a_step_panics("a sync", IoOp::Sync, 1, |log| drop(send_plain(log, 1, Ack::Durable)));
+    a_step_panics("an allocation", IoOp::Allocate, 1, full);
+    let roll = |log: &Part| {
+        full(log);
+        send_plain(log, 2, Ack::Written);
+    };
+    a_step_panics("the cut of a roll", IoOp::SetLen, 1, roll);
+    a_step_panics("the sync of a roll", IoOp::Sync, 1, roll);
+    a_step_panics("the next segment's file", IoOp::Open, 1, roll);
+}
+
+/// It fails inside of the close: that one is answered, and the files are let go.
+#[test]
+fn a_panic_inside_of_a_close_is_answered() {
+    for op in [IoOp::SetLen, IoOp::Sync, IoOp::Close] {
+        let sim = Sim::new(66);
+        sim.run(async {
+            let log = open_part(&sim).await;
+            let kept = send_plain(&log, 0, Ack::Durable);
+            log.flush(Ack::Durable).await.unwrap();
+            assert!(kept.ok().is_some());
+            sim.disk().inject(Fault::panic().of(op).on(".log"));
+            let error = log.close().await.unwrap_err();
+            assert!(matches!(error, CloseError::Poisoned(_)), "{op:?}: {error}");
+            assert_eq!(sim.take_panics().len(), 1, "{op:?}");
+            assert_eq!(sim.disk().open_files(), 0, "{op:?}: a lock would keep the next life out");
+            assert!(matches!(log.close().await, Err(CloseError::Closed)));
+            let (log, _) = log.reopen().await.unwrap();
+            assert_eq!(log.watermarks().durable(), 1, "{op:?}");
+            log.close().await.unwrap();
+        });
+    }
 }
 
 /// A thread that unwinds for a reason of its own drops its tasks with their writes on their way: no

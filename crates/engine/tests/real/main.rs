@@ -18,6 +18,7 @@ mod limits;
 mod log;
 mod no_direct_io;
 mod order;
+mod own_dir;
 mod panics;
 mod processes;
 mod protocol;

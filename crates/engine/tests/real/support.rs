@@ -11,18 +11,18 @@ use corelog::{
 };
 use corelog_format::{BATCH_HEADER_LEN, BatchHeader};
 
+use crate::own_dir;
+
 /// The partition that most tests use.
 pub(crate) const P: PartitionId = PartitionId::new(0, 0, 0);
 /// The producers' time in all batches here.
 const ORIGIN_US: u64 = 1_700_000_000_000_000;
 
-/// A directory of the test's own, empty, on the file system of the build.
+/// A directory of the test's own, still to be made, on the file system of the build.
 pub(crate) fn fresh_dir(name: &str) -> PathBuf {
-    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("engine").join(name);
-    if dir.exists() {
-        std::fs::remove_dir_all(&dir).expect("an earlier run's directory can go");
-    }
-    std::fs::create_dir_all(dir.parent().expect("it has one")).expect("the target is writable");
+    let base = Path::new(env!("CARGO_TARGET_TMPDIR")).join("engine");
+    let dir = own_dir::of_this_run(&base).join(name);
+    assert!(!dir.exists(), "two tests share the name {name}");
     dir
 }
 

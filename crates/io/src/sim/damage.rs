@@ -102,7 +102,10 @@ impl SimDisk {
             for position in range {
                 content.damage(position, |old| to(position, old));
             }
-        })
+        })?;
+        // A hole has a block now.
+        self.inner.state.borrow_mut().recount();
+        Ok(())
     }
 
     fn with_file<T>(&self, path: &Path, look: impl FnOnce(&mut Content) -> T) -> io::Result<T> {

@@ -47,6 +47,7 @@ pub(super) enum Effect {
     Delay(Duration),
     Stall,
     Halt,
+    Panic,
     LoseWrite,
     MisdirectWrite(i64),
     FlipRead,
@@ -100,6 +101,12 @@ impl Fault {
     /// ([`Sim::run_until_halt`](super::Sim::run_until_halt)): a crash at this very place.
     pub fn halt() -> Self {
         Fault::new(Effect::Halt)
+    }
+
+    /// The operation ends as it would, and the task that awaits its answer panics there, as at an
+    /// assertion of its own.
+    pub fn panic() -> Self {
+        Fault::new(Effect::Panic)
     }
 
     /// A write answers Ok and changes nothing. Meets only writes.

@@ -35,6 +35,13 @@ impl<'a> Request<'a> {
 struct Slot<T> {
     answer: Cell<Option<io::Result<T>>>,
     waker: Cell<Option<Waker>>,
+    panics: Cell<bool>,
+}
+
+impl<T> Slot<T> {
+    fn new() -> Self {
+        Slot { answer: Cell::new(None), waker: Cell::new(None), panics: Cell::new(false) }
+    }
 }
 
 /// The future of an operation that was submitted. Dropping it does not stop the operation.
@@ -47,6 +54,7 @@ impl<T> Future for Answer<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         match self.slot.answer.take() {
+            Some(_) if self.slot.panics.get() => panic!("as a fault was to bring about"),
             Some(answer) => Poll::Ready(answer),
             None => {
                 self.slot.waker.set(Some(cx.waker().clone()));
@@ -61,6 +69,7 @@ struct Met {
     verdict: Verdict,
     stalled_by: Vec<FaultId>,
     delay_us: u64,
+    panics: bool,
 }
 
 impl SimDisk {
@@ -80,7 +89,7 @@ impl SimDisk {
         prepare: impl FnOnce(&mut DiskState, u64),
         effect: impl FnOnce(&mut DiskState, Ending) -> io::Result<T> + 'static,
     ) -> Answer<T> {
-        let slot = Rc::new(Slot { answer: Cell::new(None), waker: Cell::new(None) });
+        let slot = Rc::new(Slot::new());
         let answer = Answer { slot: Rc::clone(&slot) };
         let mut state = self.inner.state.borrow_mut();
         let state = &mut *state;
@@ -96,7 +105,8 @@ impl SimDisk {
         let dsync = request.handle.is_some_and(|h| state.handles[&h].dsync);
         let place = (request.at, request.len);
         let traced = state.trace.begin(request.op, request.path, request.to, place, dsync, begun);
-        let Met { verdict, stalled_by, delay_us } = self.meet_faults(state, request);
+        let Met { verdict, stalled_by, delay_us, panics } = self.meet_faults(state, request);
+        slot.panics.set(panics);
         prepare(state, id);
         let finish = move |state: &mut DiskState, ending: Ending| {
             let result = effect(state, ending);
@@ -117,7 +127,8 @@ impl SimDisk {
 
     fn meet_faults(&self, state: &mut DiskState, request: &Request<'_>) -> Met {
         let delay_us = state.draw_delay_us();
-        let mut met = Met { verdict: Verdict::Run, stalled_by: Vec::new(), delay_us };
+        let (verdict, stalled_by) = (Verdict::Run, Vec::new());
+        let mut met = Met { verdict, stalled_by, delay_us, panics: false };
         for (fault, effect) in state.faults.meet(request) {
             match effect {
                 Effect::Fail(errno) => met.verdict = Verdict::Fail(errno),
@@ -130,6 +141,7 @@ impl SimDisk {
                 }
                 Effect::Stall => met.stalled_by.push(fault),
                 Effect::Halt => self.inner.executor.halt(),
+                Effect::Panic => met.panics = true,
             }
         }
         met

@@ -248,6 +248,21 @@ fn a_lock_outlives_its_handle_while_a_write_is_in_flight() {
 }
 
 #[test]
+fn damage_in_a_hole_takes_space() {
+    let sim = Sim::new(2);
+    let disk = sim.disk();
+    sim.run(async {
+        let how = Open { write: true, create_new: true, ..Open::default() };
+        let file = disk.open(Path::new("/a"), how).await.expect("it is new");
+        file.set_len(3 * BLOCK as u64).await.expect("it grows");
+        file.close().await.expect("nothing is wrong");
+    });
+    assert_eq!((disk.used(), disk.named_bytes()), (0, 0));
+    disk.flip_bit("/a", BLOCK as u64 + 1, 0).expect("it is within");
+    assert_eq!((disk.used(), disk.named_bytes()), (BLOCK as u64, BLOCK as u64));
+}
+
+#[test]
 fn damage_is_durable_and_planted_files_are_there() {
     let sim = Sim::new(1);
     let disk = sim.disk();

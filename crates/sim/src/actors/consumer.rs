@@ -7,7 +7,7 @@ use std::time::Duration;
 use corelog_format::ConsumerKind;
 use corelog_io::sim::Rng;
 use corelog_io::{Clock, Platform};
-use corelog_storage::{Ack, ConsumerKey, From, PollQuery};
+use corelog_storage::{Ack, ConsumerKey, From, PollQuery, Watermarks};
 
 use super::reader::poll;
 use crate::door::Door;
@@ -54,7 +54,8 @@ async fn go_on(world: &World, partition: usize, door: &Door, who: ConsumerKey, r
 
 async fn store(world: &World, partition: usize, door: &Door, who: ConsumerKey, rng: &mut Rng) {
     let params = world.params.partition(partition);
-    let Some(before) = bounds(world, partition, door).await else { return };
+    let Some(marks) = door.watermarks().await else { return };
+    let before = bounds(world, partition, door, marks);
     let (next, life) = {
         let oracle = world.parts[partition].oracle.borrow();
         (oracle.next_of(who), oracle.incarnation())
@@ -80,12 +81,17 @@ async fn store(world: &World, partition: usize, door: &Door, who: ConsumerKey, r
     let called = world.parts[partition].oracle.borrow().offsets_called();
     let told = door.store(who, Some(offset), ack).await;
     world.note(&format!("p{partition} {who:?} stores {offset} for {ack:?}: {told:?}"));
-    let after = bounds(world, partition, door).await;
+    let after = door.watermarks().await.map(|marks| bounds(world, partition, door, marks));
+    // A fault that came meanwhile has taken what was not written.
+    let must = match world.allowed.borrow().has_errors() {
+        true => bounds(world, partition, door, marks).must,
+        false => before.must,
+    };
     if world.parts[partition].oracle.borrow().incarnation() != life {
         return;
     }
     match &told {
-        Told::OutOfRange if offset < before.must => {
+        Told::OutOfRange if offset < must => {
             world.fail(format!("partition {partition}: offset {offset} is there, and refused"));
         }
         Told::Ok(()) if after.is_some_and(|after| offset >= after.may) => {
@@ -104,24 +110,27 @@ async fn store(world: &World, partition: usize, door: &Door, who: ConsumerKey, r
 async fn delete(world: &World, partition: usize, door: &Door, who: ConsumerKey, rng: &mut Rng) {
     let ack = [Ack::Appended, Ack::Durable][rng.index(2)];
     let now_us = world.platform().clock().now_us();
-    let (life, attempt, fine) = {
+    let (life, loosened) = life_of(world, partition);
+    let (attempt, fine) = {
         let mut oracle = world.parts[partition].oracle.borrow_mut();
         let fine = oracle.may_have_nothing(who);
-        (oracle.incarnation(), oracle.offset_called(who, Value::Nothing, now_us), fine)
+        (oracle.offset_called(who, Value::Nothing, now_us), fine)
     };
     let told = door.store(who, None, ack).await;
     world.note(&format!("p{partition} {who:?} deletes what it stored for {ack:?}: {told:?}"));
-    if world.parts[partition].oracle.borrow().incarnation() != life {
+    let now = life_of(world, partition);
+    if now.0 != life {
         return;
     }
-    if matches!(told, Told::NothingStored) && !fine {
+    // The group may have gone meanwhile, in front of this.
+    if matches!(told, Told::NothingStored) && !fine && now.1 == loosened {
         return world.fail(format!("partition {partition}: {who:?} has stored something"));
     }
     settle(world, partition, who, attempt, ack, &told);
 }
 
 async fn ask(world: &World, partition: usize, door: &Door, who: ConsumerKey) {
-    let life = world.parts[partition].oracle.borrow().incarnation();
+    let (life, loosened) = life_of(world, partition);
     let told = door.stored(who).await;
     world.note(&format!("p{partition} {who:?} asks what it stored: {told:?}"));
     let mut oracle = world.parts[partition].oracle.borrow_mut();
@@ -129,7 +138,7 @@ async fn ask(world: &World, partition: usize, door: &Door, who: ConsumerKey) {
         return;
     }
     let broken = match told {
-        Told::Ok(told) => match oracle.offset_told(who, told) {
+        Told::Ok(told) => match oracle.offset_told(who, told, loosened) {
             Ok(true) => {
                 world.hit(Probe::OffsetLost);
                 None
@@ -145,11 +154,16 @@ async fn ask(world: &World, partition: usize, door: &Door, who: ConsumerKey) {
     }
 }
 
+/// Which life of the partition this is, and how often others have changed what is stored in it.
+fn life_of(world: &World, partition: usize) -> (u64, u64) {
+    let oracle = world.parts[partition].oracle.borrow();
+    (oracle.incarnation(), oracle.loosened())
+}
+
 /// Where polls end now: an offset at or above it is not there.
-async fn bounds(world: &World, partition: usize, door: &Door) -> Option<Bounds> {
+fn bounds(world: &World, partition: usize, door: &Door, marks: Watermarks) -> Bounds {
     let fsync = world.params.partition(partition).config.enforce_fsync;
-    let faults = world.allowed.borrow().has_errors();
-    Some(door.bounds(door.watermarks().await?, fsync, faults))
+    door.bounds(marks, fsync, world.allowed.borrow().has_errors())
 }
 
 /// Tells the oracle how a store or a deletion was answered.

@@ -81,6 +81,9 @@ pub(super) async fn poll(
     if part.oracle.borrow().incarnation() != life {
         return None;
     }
+    // A fault that came meanwhile has taken what was not written.
+    let faults = world.allowed.borrow().has_errors();
+    let before = if faults { door.bounds(marks, fsync, true) } else { before };
     let next = next.filter(|_| part.oracle.borrow().loosened() == loosened);
     let asked = Asked { from, max_messages, max_bytes, next, before };
     commit.settle(world, partition, &answer, begun.is_disturbed(world, partition));
@@ -133,30 +136,52 @@ fn probe(world: &World, seen: Seen, is_next: bool) {
 }
 
 /// What a poll is to commit, if anything.
-struct Commit(Option<(ConsumerKey, usize)>);
+struct Commit(Option<Attempt>);
+
+struct Attempt {
+    who: ConsumerKey,
+    number: usize,
+    /// As many others as may had stored something by then.
+    was_full: bool,
+    /// How often something was to be stored by then.
+    called: u64,
+}
 
 impl Commit {
     fn begin(world: &World, partition: usize, who: Option<ConsumerKey>) -> Self {
         let now_us = world.platform().clock().now_us();
+        let was_full = who.is_some_and(|who| is_full(world, partition, who));
         let mut oracle = world.parts[partition].oracle.borrow_mut();
-        // How far it will get nobody knows before its answer.
-        Commit(who.map(|who| (who, oracle.offset_called(who, Value::Anything, now_us))))
+        Commit(who.map(|who| {
+            // How far it will get nobody knows before its answer.
+            let number = oracle.offset_called(who, Value::Anything, now_us);
+            Attempt { who, number, was_full, called: oracle.offsets_called() }
+        }))
     }
 
     fn settle(self, world: &World, partition: usize, answer: &Read, disturbed: bool) {
-        let Some((who, attempt)) = self.0 else { return };
+        let Some(Attempt { who, number, was_full, called }) = self.0 else { return };
+        let is_full = was_full || is_full(world, partition, who);
         let mut oracle = world.parts[partition].oracle.borrow_mut();
         match answer {
             Read::Ok(got) if got.messages > 0 => {
                 world.hit(Probe::AutoStored);
-                let is_full = oracle.others_stored(who) >= world.params.limits.consumers;
-                let may_fail = is_full || disturbed || world.allowed.borrow().has_causes();
-                oracle.auto_stored(who, attempt, got.next - 1, may_fail);
+                // Another one may have come in between, and gone again.
+                let too_many = world.params.partition(partition).consumers
+                    > world.params.limits.consumers
+                    && (is_full || oracle.offsets_called() != called);
+                let may_fail = too_many || disturbed || world.allowed.borrow().has_causes();
+                oracle.auto_stored(who, number, got.next - 1, may_fail);
             }
             Read::Closed | Read::Unopened(_) | Read::Bug(_) => {}
-            _ => oracle.offset_refused(who, attempt),
+            _ => oracle.offset_refused(who, number),
         }
     }
+}
+
+fn is_full(world: &World, partition: usize, who: ConsumerKey) -> bool {
+    let others = world.parts[partition].oracle.borrow().others_stored(who);
+    others >= world.params.limits.consumers
 }
 
 /// A poll that may wait: since when, and what had been closed by then.

@@ -231,13 +231,17 @@ impl Oracle {
         stored.set.extend(after.into_iter().map(|value| Set { value, at_us }));
     }
 
-    /// `who` has been told that this is stored. True where a crash has taken something newer.
+    /// `who` has been told that this is stored, having asked when [`Oracle::loosened`] was
+    /// `loosened`. True where a crash has taken something newer.
     pub(crate) fn offset_told(
         &mut self,
         who: ConsumerKey,
         told: Option<u64>,
+        loosened: u64,
     ) -> Result<bool, Broken> {
         let end = self.known_end();
+        // Others may have changed it while the answer was on its way.
+        let still_holds = self.consumers.loosened == loosened;
         let stored = self.consumers.of(who);
         let value = told.map_or(Value::Nothing, Value::At);
         let fits = stored.possible().any(|one| match one {
@@ -250,7 +254,7 @@ impl Oracle {
         }
         let newest = stored.set.last().map(|set| set.value);
         let is_older = stored.fresh && newest != Some(value) && newest != Some(Value::Anything);
-        if !stored.loose {
+        if !stored.loose && still_holds {
             let at_us = stored.set[stored.now..].iter().map(|set| set.at_us).max().unwrap_or(0);
             stored.set.push(Set { value, at_us });
             stored.now = stored.set.len() - 1;

@@ -3,7 +3,7 @@
 use corelog_io::sim::Rng;
 use corelog_storage::{Ack, Appended, ConsumerKey, From};
 
-use super::{Asked, Bounds, Crash, Got, Oracle, Value};
+use super::{Asked, Bounds, Broken, Crash, Got, Oracle, Value};
 use crate::batches::{ProducerBatch, Sizes};
 
 const SIZES: Sizes = Sizes { messages: 1, bytes: 100, giant_in: 1_000_000 };
@@ -212,6 +212,10 @@ fn what_somebody_has_not_read_stays() {
     oracle.check_start(2, 99).unwrap_err();
 }
 
+fn tell(oracle: &mut Oracle, who: ConsumerKey, stored: Option<u64>) -> Result<bool, Broken> {
+    oracle.offset_told(who, stored, oracle.loosened())
+}
+
 #[test]
 fn stored_offsets_are_what_they_may_be() {
     // Stored as durable, then another one in memory, then a crash at an end of the log.
@@ -222,7 +226,7 @@ fn stored_offsets_are_what_they_may_be() {
             oracle.offset_stored(who(1), attempt, durable);
         }
         oracle.consumers.opened(end, false);
-        oracle.offset_told(who(1), told).map(|_| ())
+        tell(&mut oracle, who(1), told).map(|_| ())
     };
     after(3, Some(2)).unwrap();
     after(3, Some(1)).unwrap();
@@ -239,14 +243,30 @@ fn stored_offsets_are_what_they_may_be() {
     let attempt = oracle.offset_called(who(1), Value::At(2), 1);
     oracle.offset_refused(who(1), attempt);
     assert_eq!(oracle.next_of(who(1)), Some(Some(1)));
-    oracle.offset_told(who(1), Some(2)).unwrap_err();
-    oracle.offset_told(who(1), Some(1)).unwrap();
-    oracle.offset_told(who(2), None).unwrap();
+    tell(&mut oracle, who(1), Some(2)).unwrap_err();
+    tell(&mut oracle, who(1), Some(1)).unwrap();
+    tell(&mut oracle, who(2), None).unwrap();
     // A poll commits, and never goes back.
     let attempt = oracle.offset_called(who(1), Value::Anything, 1);
     oracle.auto_stored(who(1), attempt, 0, false);
-    oracle.offset_told(who(1), Some(0)).unwrap_err();
-    oracle.offset_told(who(1), Some(1)).unwrap();
+    tell(&mut oracle, who(1), Some(0)).unwrap_err();
+    tell(&mut oracle, who(1), Some(1)).unwrap();
+}
+
+#[test]
+fn an_answer_is_late_where_the_group_goes_meanwhile() {
+    let mut oracle = answered([Ack::Durable; 3]);
+    let attempt = oracle.offset_called(who(1), Value::At(1), 1);
+    oracle.offset_stored(who(1), attempt, true);
+    let asked = oracle.loosened();
+    oracle.offset_loose(who(1), true);
+    oracle.offset_loose(who(1), false);
+    oracle.offset_told(who(1), Some(1), asked).unwrap();
+    assert!(oracle.may_have_nothing(who(1)));
+    // Asked behind it, the answer holds.
+    tell(&mut oracle, who(1), Some(1)).unwrap();
+    assert!(!oracle.may_have_nothing(who(1)));
+    tell(&mut oracle, who(1), None).unwrap_err();
 }
 
 #[test]

@@ -28,21 +28,26 @@ const RISES_MAX: usize = 1 << 10;
 pub(crate) struct Foreign {
     /// They stand below this offset, ours at and above it.
     end: u64,
+    /// When the log was opened: they are older.
+    opened_us: u64,
     /// By first offset of the segment.
     known: RefCell<BTreeMap<u64, Rc<Times>>>,
+    /// The latest time of each segment that was walked, by its first offset.
+    latest: RefCell<BTreeMap<u64, u64>>,
     /// Someone walks a segment. One at a time: whoever needs the same one waits for it.
     walking: Cell<bool>,
     walked: Rc<Signal>,
 }
 
 impl Foreign {
-    pub(crate) fn new(end: u64) -> Self {
-        let (known, walking) = (RefCell::default(), Cell::new(false));
-        Foreign { end, known, walking, walked: Rc::default() }
+    pub(crate) fn new(end: u64, opened_us: u64) -> Self {
+        let (known, latest) = (RefCell::default(), RefCell::default());
+        let (walking, walked) = (Cell::new(false), Rc::default());
+        Foreign { end, opened_us, known, latest, walking, walked }
     }
 
     /// The first offset that is ours.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
@@ -51,9 +56,15 @@ impl Foreign {
         self.known.borrow().get(&segment).cloned()
     }
 
+    /// No foreign batch of `segment` is younger than this; `None` before [`latest_foreign`] was asked.
+    pub(crate) fn latest(&self, segment: u64) -> Option<u64> {
+        self.latest.borrow().get(&segment).copied()
+    }
+
     /// Forgets the segments below `first`: they are trimmed away.
     pub(crate) fn trim(&self, first: u64) {
         self.known.borrow_mut().retain(|segment, _| *segment >= first);
+        self.latest.borrow_mut().retain(|segment, _| *segment >= first);
     }
 }
 
@@ -75,6 +86,8 @@ pub(super) struct Times {
     rises: Vec<Rise>,
     /// Bytes between two of them, about.
     step: u64,
+    /// Some of the batches cannot be read.
+    holes: bool,
     /// Nothing behind the last of them can be read.
     torn: bool,
     /// The device did not give back some bytes: another walk may read them.
@@ -91,7 +104,8 @@ struct Rise {
 
 impl Times {
     fn new(step: u64) -> Self {
-        Times { highest: None, rises: Vec::new(), step, torn: false, unread: false }
+        let (highest, rises) = (None, Vec::new());
+        Times { highest, rises, step, holes: false, torn: false, unread: false }
     }
 
     /// A batch begins here, or what is left of one.
@@ -158,6 +172,25 @@ pub(super) async fn times<P: Platform, A: Answer>(
     }
 }
 
+/// No foreign batch of `segment` is younger than this: one that cannot be read is taken for as young
+/// as the opening of the log. Walks the segment once. Cancel-safe.
+pub(crate) async fn latest_foreign<P: Platform, A: Answer>(
+    inner: &Rc<Inner<P, A>>,
+    segment: u64,
+) -> Result<u64, PollError> {
+    let foreign = &inner.foreign;
+    if let Some(latest) = foreign.latest(segment) {
+        return Ok(latest);
+    }
+    let times = times(inner, segment).await?;
+    let unread = if times.holes { foreign.opened_us } else { 0 };
+    let latest = times.highest.unwrap_or(0).max(unread);
+    if segment >= inner.segments.borrow().first() {
+        foreign.latest.borrow_mut().insert(segment, latest);
+    }
+    Ok(latest)
+}
+
 /// Walks the batches of `segment` below the end. Damage is stepped over.
 async fn walk<P: Platform, A: Answer>(
     inner: &Rc<Inner<P, A>>,
@@ -201,6 +234,7 @@ async fn walk<P: Platform, A: Answer>(
                 }
                 Err(fault) => {
                     times.unread |= matches!(fault, ReadFault::Io(_));
+                    times.holes = true;
                     let at = walker.position();
                     times.place(at, next);
                     let stopped = Start { position: at, offset: next, hint: false };

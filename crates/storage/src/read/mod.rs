@@ -23,7 +23,7 @@ use bytes::Bytes;
 use corelog_format::BATCH_HEADER_LEN;
 use corelog_io::{Clock, Platform, SharedBytes};
 
-pub(crate) use foreign::Foreign;
+pub(crate) use foreign::{Foreign, latest_foreign};
 pub(crate) use hints::Hints;
 #[cfg(test)]
 pub(crate) use plan::Cut;

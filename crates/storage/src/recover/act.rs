@@ -111,13 +111,14 @@ async fn behind<P: Platform>(
     report: &mut OpenReport,
 ) -> Result<(), OpenError> {
     let disk = shared.platform().disk();
-    let at = walked.highest.next_offset;
-    // What stays behind the damage is older than what will be appended. What cannot be read may be as
-    // young as the clock, and a lookup by time that passed it over would miss it without a word.
+    let at = walked.known.and(walked.found).next_offset;
+    // What stays behind the damage is older than what will be appended. What nobody could look at may be
+    // as young as the clock, and a lookup by time that passed it over would miss it without a word. A
+    // time above the clock's ceiling is none of ours: a payload that looks like a batch must not hold up
+    // the stamps. Up to the ceiling it may be: the clock may have gone back since.
     let clock = shared.platform().clock();
-    let youngest = clock.now_us().min(clock.ceiling_us());
-    let walked_to = walked.end.last_timestamp.max(walked.highest.last_timestamp);
-    let last_timestamp = walked_to.max(youngest);
+    let youngest = walked.found.last_timestamp.max(clock.now_us()).min(clock.ceiling_us());
+    let last_timestamp = walked.known.last_timestamp.max(youngest);
     end.mark = Mark { segment: at, position: 0, next_offset: at, last_timestamp };
     (end.index, end.file) = (SparseIndex::default(), None);
     let later = walked.behind.iter();

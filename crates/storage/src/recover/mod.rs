@@ -24,11 +24,10 @@ mod walk;
 
 pub use report::{OpenDamage, OpenReport};
 
-use corelog_io::{Clock, Platform};
+use corelog_io::Platform;
 
 use crate::partition::Opened;
 use crate::{LogConfig, OpenError, Place, Shared};
-use resync::TIME_UNKNOWN;
 use survey::Survey;
 use table::{Behind, Facts, Stop};
 
@@ -59,13 +58,6 @@ pub(crate) async fn open<P: Platform>(
     }
     report.adopted = survey.marker.is_none();
     report.left = quarantine::remove_leftovers(disk, place, &survey.leftovers).await?;
-    let mut walked = walk::walk(disk, place, config, &survey, &mut report).await?;
-    // A time above the clock's ceiling is none of ours: a payload that looks like a batch must not
-    // hold up the stamps. Up to the ceiling it may be: the clock may have gone back since.
-    let (ceiling_us, now_us) =
-        (shared.platform().clock().ceiling_us(), shared.platform().clock().now_us());
-    let highest = &mut walked.highest.last_timestamp;
-    // Where nobody knows: nothing was stamped later than now.
-    *highest = if *highest == TIME_UNKNOWN { now_us } else { (*highest).min(ceiling_us) };
+    let walked = walk::walk(disk, place, config, &survey, &mut report).await?;
     act::act(shared, place, config, survey, walked, report).await
 }

@@ -19,14 +19,11 @@ use crate::read::{ReadFault, Walker};
 use crate::segments::log_path;
 use crate::{OpenError, Place};
 
-/// The time of a batch that nobody could look at: as late as any can be, so that a lookup by time
-/// does not say that there is nothing.
-pub(super) const TIME_UNKNOWN: u64 = u64::MAX;
-
 /// Blocks searched at once: 1 MiB.
 const AHEAD_BLOCKS: u64 = (1 << 20) / BLOCK as u64;
 
-/// How far batches were seen to reach.
+/// How far batches reach. Those that nobody could look at count by the offsets that they may have; of
+/// their times `act` says what is assumed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Reached {
     pub(super) next_offset: u64,
@@ -226,7 +223,7 @@ impl<F: File> Search<F> {
             let (position, offset) = self.known;
             let next_offset =
                 offset.saturating_add(offsets_in(&(position..found.used.max(position))));
-            let furthest = Reached { next_offset, last_timestamp: TIME_UNKNOWN };
+            let furthest = Reached { next_offset, last_timestamp: 0 };
             found.reached = Some(found.reached.unwrap_or_default().and(furthest));
         }
         found

@@ -13,7 +13,8 @@
 //! Only verified bytes are written, each to the place where it was read, and what stands beside them
 //! in a block stays as it is: an interruption leaves what was there, and so does a decision that
 //! nothing is cut (at most a few zeros more behind the last byte). Where no mark has called files
-//! synced (another server's, or those behind damage) they are synced before the mark passes them.
+//! synced (another server's, or those behind damage) they are synced before the mark passes them, and no
+//! more: a log with damage below its mark is evidence, and `docs/durability.md` says what that leaves.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

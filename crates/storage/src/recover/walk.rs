@@ -37,8 +37,10 @@ pub(super) struct Walked<F> {
     pub(super) rest: Searched,
     /// Files behind that do not continue the log, ascending.
     pub(super) behind: Vec<Later>,
-    /// How far anything that verifies reaches, the mark included.
-    pub(super) highest: Reached,
+    /// How far the mark and what was walked reach.
+    pub(super) known: Reached,
+    /// How far what verifies behind reaches, and what may stand where nobody could look.
+    pub(super) found: Reached,
 }
 
 /// Batches of one segment that no sync is known to have covered.
@@ -109,7 +111,8 @@ pub(super) async fn walk<D: Disk>(
 ) -> Result<Walked<D::File>, OpenError> {
     let way = files(disk, place, config, survey, report).await?;
     let rest = rest(place, survey, &way, report).await?;
-    let highest = highest(survey, &way, rest);
+    let known = survey.mark().map_or_else(Reached::default, Reached::at).and(Reached::at(way.end));
+    let found = found(&way, rest);
     let row = decide(facts(survey, &way, rest));
     note(row, &way, rest, report);
     let (index, file) = match way.last {
@@ -117,7 +120,7 @@ pub(super) async fn walk<D: Disk>(
         None => (SparseIndex::default(), None),
     };
     let Way { end, kept, above, behind, .. } = way;
-    Ok(Walked { end, index, file, row, kept, above, rest, behind, highest })
+    Ok(Walked { end, index, file, row, kept, above, rest, behind, known, found })
 }
 
 /// Searches the file that the walk stopped in for what stands behind.
@@ -193,11 +196,10 @@ fn origin(survey: &Survey) -> Mark {
     })
 }
 
-/// How far the log may reach: the mark, what was walked, what verifies behind it, the names behind.
-fn highest<F>(survey: &Survey, way: &Way<F>, rest: Searched) -> Reached {
-    let known = survey.mark().map_or_else(Reached::default, Reached::at);
-    let walked = Reached::at(way.end).and(rest.reached.unwrap_or_default());
-    way.behind.iter().fold(known.and(walked), |reached, later| reached.and(later.reached()))
+/// How far what stands behind the place where the walk stopped reaches, the names of files included.
+fn found<F>(way: &Way<F>, rest: Searched) -> Reached {
+    let rest = rest.reached.unwrap_or_default();
+    way.behind.iter().fold(rest, |reached, later| reached.and(later.reached()))
 }
 
 fn facts<F>(survey: &Survey, way: &Way<F>, rest: Searched) -> Facts {

@@ -60,15 +60,14 @@ fn reads_that_nobody_waits_for_end_before_their_executor() {
 #[test]
 fn a_shard_ends_after_its_writes() {
     const BLOCKS: usize = 400;
-    on_shard("last_writes", |platform, dir| async move {
+    let dir = on_shard("last_writes", |platform, dir| async move {
         let disk = platform.disk();
         let file = disk.open(&dir.join("file"), CREATE).await.expect("create");
         for block in 0..BLOCKS {
             begin(file.write_at(pattern(disk, BLOCK, block as u8), (block * BLOCK) as u64));
         }
     });
-    let file = fresh_path("last_writes").join("file");
-    let written = std::fs::read(file).expect("it is there");
+    let written = std::fs::read(dir.join("file")).expect("it is there");
     assert_eq!(written.len(), BLOCKS * BLOCK);
     for (block, bytes) in written.chunks(BLOCK).enumerate() {
         assert!(bytes == patterned(BLOCK, block as u8), "block {block}");

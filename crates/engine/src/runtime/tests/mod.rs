@@ -7,6 +7,8 @@ mod files;
 mod foreign;
 mod fuse;
 mod handles;
+#[path = "../../../tests/real/own_dir.rs"]
+mod own_dir;
 mod start;
 mod timers;
 
@@ -27,18 +29,11 @@ use crate::observe::Events;
 
 const MIB: usize = 1 << 20;
 
-/// Where [`fresh_dir`] makes its directory.
-fn fresh_path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp/runtime").join(name)
-}
-
 /// A directory of the test's own, empty, on the file system of the build.
 fn fresh_dir(name: &str) -> PathBuf {
-    let dir = fresh_path(name);
-    if dir.exists() {
-        std::fs::remove_dir_all(&dir).expect("an earlier run's directory can go");
-    }
-    std::fs::create_dir_all(&dir).expect("the target directory is writable");
+    let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp/runtime");
+    let dir = own_dir::of_this_run(&base).join(name);
+    std::fs::create_dir(&dir).expect("no other test has this name");
     dir.canonicalize().expect("it was just made")
 }
 
@@ -77,16 +72,22 @@ where
     Arc::new(move |shard, platform| Box::pin(test(shard, platform)))
 }
 
-/// Runs `test` on one shard over a fresh directory and asserts that the shard ended clean.
-fn on_shard<F>(name: &str, test: impl Fn(RealPlatform, PathBuf) -> F + Send + Sync + 'static)
+/// Runs `test` on one shard over a fresh directory, which it gives back, and asserts that the shard
+/// ended clean.
+fn on_shard<F>(
+    name: &str,
+    test: impl Fn(RealPlatform, PathBuf) -> F + Send + Sync + 'static,
+) -> PathBuf
 where
     F: Future<Output = ()> + 'static,
 {
     let dir = fresh_dir(name);
     let options = options(&dir, 1);
-    let main = main_of(move |_, platform| test(platform, dir.clone()));
+    let of_test = dir.clone();
+    let main = main_of(move |_, platform| test(platform, of_test.clone()));
     let runtime = Runtime::start(options, main).expect("the runtime starts");
     assert_eq!(runtime.join(), [ShardEnd::Clean]);
+    dir
 }
 
 /// A frozen buffer of `len` bytes that differ by place and by `seed`.

@@ -69,16 +69,13 @@ fn a_directory_that_is_missing_is_named() {
     assert!(error.to_string().contains(&dir.display().to_string()), "{error}");
 }
 
-/// The file system, or None, with a word, for those who may not mount one.
-fn mount(dir: &Path) -> Option<NoDirect> {
-    match NoDirect::mount(dir) {
-        Ok(mounted) => Some(mounted),
-        Err(e) if matches!(e.raw_os_error(), Some(libc::EPERM | libc::EACCES | libc::ENOENT)) => {
-            eprintln!("NOT RUN: mounting needs root and /dev/fuse: {e}");
-            None
-        }
-        Err(e) => panic!("mounting: {e}"),
-    }
+fn mount(dir: &Path) -> NoDirect {
+    NoDirect::mount(dir).unwrap_or_else(|error| {
+        panic!(
+            "this test mounts a file system of its own ({error}): run it as root, where /dev/fuse \
+             is (`modprobe fuse`; in a container `--device /dev/fuse --cap-add SYS_ADMIN`)"
+        )
+    })
 }
 
 /// A file system that refuses O_DIRECT: a clear refusal where it is required, a fallback that says
@@ -86,7 +83,7 @@ fn mount(dir: &Path) -> Option<NoDirect> {
 #[test]
 fn a_file_system_without_direct_io() {
     let dir = fresh_dir("fuse");
-    let Some(mounted) = mount(&dir) else { return };
+    let mounted = mount(&dir);
     let refused = start_error(options(&dir, 1));
     assert!(
         matches!(&refused, StartError::DirectIo(DirectIoError::Refused { step: "open", .. })),
