@@ -8,6 +8,7 @@
 //! | the shuffle: which shard owns the partition | `placement` |
 //! | the one crossing, and the wake of a shard that sleeps | `mailbox`, `wake`, `request` |
 //! | the owner hands it to its partition | `shard`, `partitions`, `life`, `tasks` |
+//! | a poll waits for messages, until it has some, its time is over or its caller gives up | `waits` |
 //! | the answer comes back, or `Closed` where the shard is gone | `reply`, `slab`, `free`, `records` |
 //!
 //! [`Shards::new`] makes the outside and a [`Seat`] for each shard. On its own thread each seat
@@ -75,6 +76,7 @@ mod stats;
 mod sync;
 mod tasks;
 mod thread;
+mod waits;
 mod wake;
 
 pub use client::{AppendCall, Client, FlushCall, PollCall, WatermarksCall};

@@ -22,6 +22,7 @@ use crate::retention::Retentions;
 use crate::shards::{ByMailbox, Handle, Route, Seat};
 use crate::tasks::{Tasks, caught, contained};
 use crate::thread::ShardThread;
+use crate::waits::Waits;
 use crate::{
     AppendError, ClientLimits, CloseReport, ControlError, FailureReason, OffsetError,
     PartitionFailure, PartitionId, PollError, ShardStats, Unavailable,
@@ -43,6 +44,8 @@ pub(crate) struct State<P: Platform, L> {
     lender: L,
     pub(crate) partitions: RefCell<Partitions<P>>,
     pub(crate) tasks: Tasks,
+    /// Polls that wait for messages.
+    waits: Rc<Waits>,
     /// Openings that wait for one of `limits.openings` places, and how many have one.
     pub(crate) openings: RefCell<VecDeque<Opening>>,
     pub(crate) opening: Cell<usize>,
@@ -70,6 +73,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> Shard<P, L> {
             lender,
             partitions: RefCell::new(Partitions::new()),
             tasks: Tasks::default(),
+            waits: Rc::default(),
             openings: RefCell::default(),
             opening: Cell::new(0),
             end: RefCell::default(),
@@ -200,6 +204,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
             drained.bytes += request.batch_len();
             self.serve(request);
         }
+        self.waits.look(&self.seat.handle.missed);
         if drained.requests > 0 {
             self.runs.set(self.runs.get() + 1);
         }
@@ -216,6 +221,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
             Request::Reopen { partition, reply } => self.reopen(partition, reply),
             Request::Stats { reply } => reply.send(Ok(self.stats())),
             Request::Figures { scope, reply } => self.figures(scope, reply),
+            Request::GaveUp(slot) => self.waits.gave_up(slot),
             Request::CloseAll { reply } => {
                 self.seat.handle.stop_intake();
                 // Two that crossed: the later one is dropped, which answers `Closed`.
@@ -296,10 +302,16 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
         self.spawn(async move {
             let lent =
                 async { partition.poll(query).await.map(|p| Records::lend(p, &state.lender)) };
-            reply.send(match caught(lent).await {
-                Ok(result) => result.map_err(PollError::from),
-                Err(message) => Err(PollError::PartitionFailed(state.fail(id, message))),
-            });
+            let polled = match query.max_wait.is_zero() {
+                true => Some(caught(lent).await),
+                false => state.waits.unless_given_up(&reply, caught(lent)).await,
+            };
+            if let Some(polled) = polled {
+                reply.send(match polled {
+                    Ok(result) => result.map_err(PollError::from),
+                    Err(message) => Err(PollError::PartitionFailed(state.fail(id, message))),
+                });
+            }
             // The end of a task is a cheap moment to see what came in meanwhile: a shard that is
             // busy with reads would come to its mailbox late otherwise.
             state.drain();

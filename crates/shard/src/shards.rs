@@ -1,6 +1,7 @@
 //! All shards as other threads see them: where to push, and the tables their answers come from.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use corelog_storage::{Figures, LogConfig, OpenReport, Place, Scratch, Trimmed, Watermarks};
 
@@ -8,6 +9,7 @@ use crate::limits::{Budget, ShardLimits};
 use crate::mailbox::{Receiver, Refused, Sender, mailbox};
 use crate::reply::{Call, Replies, Reply};
 use crate::request::{Ask, Follow, Opening, Request};
+use crate::waits;
 use crate::{
     AppendError, Client, ClientLimits, CloseReport, ControlError, OffsetError, PartitionId,
     PollError, Records, Scope, ShardStats, Unavailable,
@@ -40,6 +42,8 @@ pub(crate) struct Handle {
     pub(crate) scratch: Scratch,
     pub(crate) appends: Arc<Replies<corelog_storage::Appended, AppendError>>,
     pub(crate) polls: Arc<Replies<Records, PollError>>,
+    /// Somebody gave up a poll that waits, and the mailbox had no room to say so.
+    pub(crate) missed: Arc<AtomicBool>,
     pub(crate) flushes: Arc<Replies<(), AppendError>>,
     pub(crate) watermarks: Arc<Replies<Watermarks, PollError>>,
     pub(crate) stores: Arc<Replies<(), OffsetError>>,
@@ -222,12 +226,15 @@ impl Drop for Seat {
 impl Handle {
     fn new(index: usize, limits: &ShardLimits) -> (Arc<Self>, Receiver<Request>) {
         let (sender, inbox) = mailbox(limits.mailbox_requests);
+        let missed = Arc::new(AtomicBool::new(false));
+        let tell = waits::tell(sender.clone(), Arc::clone(&missed));
         let handle = Handle {
             index,
             mailbox: sender,
             scratch: Scratch::default(),
             appends: Replies::new(limits.appends_in_flight, limits.append_bytes_in_flight),
-            polls: Replies::new(limits.polls_in_flight, usize::MAX),
+            polls: Replies::telling(limits.polls_in_flight, usize::MAX, Some(tell)),
+            missed,
             flushes: controls(),
             watermarks: controls(),
             stores: controls(),
