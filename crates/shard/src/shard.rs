@@ -186,6 +186,7 @@ impl<P: Platform, L> State<P, L> {
             tasks: self.tasks.running(),
             cached_bytes: self.shared.cached_bytes(),
             open_handles: self.shared.open_handles(),
+            active_handles: self.shared.active_handles(),
         }
     }
 }

@@ -33,8 +33,10 @@ pub struct ShardStats {
     pub tasks: usize,
     /// Bytes of written buffers kept for readers.
     pub cached_bytes: usize,
-    /// Open handles of sealed segments.
+    /// Open handles for reading segments.
     pub open_handles: usize,
+    /// Open handles of active segments, for writing.
+    pub active_handles: usize,
 }
 
 /// What closing a shard found.

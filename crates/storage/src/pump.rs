@@ -88,6 +88,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
                 }
             }
         }
+        self.look_for_rest();
         let readable = self.readable_end();
         if self.announced.replace(readable) != readable {
             self.changed.raise();
@@ -136,6 +137,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
             now_us: clock.now_us(),
             ceiling_us: clock.ceiling_us(),
             room: self.shared.has_room(),
+            has_file: self.file.borrow().is_some(),
         };
         self.appender.borrow_mut().next(&lent)
     }
@@ -160,6 +162,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
                 let inner: Weak<Self> = Rc::downgrade(self);
                 self.shared.await_room(inner);
             }
+            Action::OpenFile => self.spawn(async move { inner.unpark().await }),
             Action::Sync(mark) => self.spawn(async move { inner.sync(mark).await }),
             Action::Allocate(to) => self.spawn(async move { inner.allocate(to).await }),
             Action::Seal => self.spawn(async move { crate::roll::seal(&inner).await }),
