@@ -29,8 +29,10 @@ const DESCRIPTORS: u64 = 4096;
 const FEW: u32 = 8;
 /// Partitions that one request creates.
 const A_REQUEST: u32 = 1000;
-/// Batches that a partition gets in each phase, one message of 1 KB each.
+/// Batches of one message of 1 KB that a partition gets when it is filled.
 const BATCHES: u32 = 10;
+/// Messages of a large batch, 1 KB each.
+const LARGE: u32 = 100;
 /// Calls that the producer has outstanding.
 const OUTSTANDING: usize = 512;
 
@@ -58,8 +60,10 @@ struct Args {
 enum Step {
     /// Creates the partitions and appends to all of them; closes.
     Create,
-    /// Opens them, idles, appends; is killed behind an append to each that was answered as written.
+    /// Opens them, idles, appends; closes.
     Append,
+    /// Opens them and appends ten batches to each; is killed when all are answered as written.
+    Kill,
     /// Opens them after that, idles; closes.
     Recover,
 }
@@ -96,7 +100,7 @@ fn measure(run: &Run<'_>, args: &Args) -> Result<Vec<Table>, Failed> {
     ));
     for _ in run.rounds() {
         let dir = run.fresh_dir(0)?;
-        for step in [Step::Create, Step::Append, Step::Recover] {
+        for step in [Step::Create, Step::Append, Step::Kill, Step::Recover] {
             run.place.settle()?;
             tell(&mut table, &observe(run, &dir, step, partitions)?);
         }
@@ -123,7 +127,7 @@ fn tell(table: &mut Table, told: &Told) {
 }
 
 /// A row: what the measured process calls it, its unit, its name, what it is to reach.
-const ROWS: [(&str, Unit, &str, &str); 13] = [
+const ROWS: [(&str, Unit, &str, &str); 14] = [
     ("create", Unit::Ms, "created, by requests of 1,000", ""),
     ("create_longest", Unit::Ms, "the longest of those requests", ""),
     ("close", Unit::Ms, "closed, appended to a moment ago", ""),
@@ -134,9 +138,10 @@ const ROWS: [(&str, Unit, &str, &str); 13] = [
     ("empty", Unit::Mib, "no partition at all: resident memory", ""),
     ("descriptors", Unit::Number, "idle: open files", "4,096"),
     ("idle_cpu", Unit::Number, "idle: CPU, % of one core", ""),
-    ("first", Unit::PerS, "first batches appended, ten in a row", ""),
-    ("append", Unit::PerS, "appended, ten in a row to a partition", "60 %; 80 %"),
-    ("scattered", Unit::PerS, "appended, one to each partition in turn", ""),
+    ("first", Unit::PerS, "first batches of 1 KB, ten in a row to a partition", ""),
+    ("append", Unit::PerS, "batches of 1 KB, ten in a row to a partition", "60 %; 80 %"),
+    ("scattered", Unit::PerS, "batches of 1 KB, one to each partition in turn", "60 %; 80 %"),
+    ("large", Unit::PerS, "batches of 100 x 1 KB, one to each partition in turn", "60 %; 80 %"),
 ];
 
 /// The measured process.
@@ -151,8 +156,17 @@ fn be_measured(dir: &Path, step: Step, partitions: u32) -> Result<(), Failed> {
             idle()?;
             say("empty", mib(process::resident_bytes()?));
             create(&engine.client(), partitions)?;
-            append(&engine.client(), FEW, partitions, 1, &batch)?;
-            say("first", append(&engine.client(), partitions, partitions, BATCHES, &batch)?);
+            let (client, count) = (engine.client(), partitions * BATCHES);
+            append(&client, FEW, count, 1, &batch)?;
+            say("first", append(&client, partitions, count, BATCHES, &batch)?);
+        }
+        Step::Kill => {
+            append(&engine.client(), partitions, partitions * BATCHES, BATCHES, &batch)?;
+            println!("ready");
+            io::stdout().flush()?;
+            // Killed here, or let go because the benchmark itself has died.
+            io::stdin().read_line(&mut String::new())?;
+            return Ok(());
         }
         Step::Append | Step::Recover => {
             let after = if step == Step::Append { "clean" } else { "killed" };
@@ -168,22 +182,9 @@ fn be_measured(dir: &Path, step: Step, partitions: u32) -> Result<(), Failed> {
             if step == Step::Append {
                 say("idle_cpu", busy * 100.0);
                 say("descriptors", process::open_descriptors()? as f64);
-                compare(&engine.client(), partitions, &batch)?;
+                compare(&engine.client(), partitions)?;
             }
         }
-    }
-    if step == Step::Append {
-        // One more for each, answered as written: what a recovery must find.
-        let mut calls = Calls::default();
-        for number in 0..partitions {
-            calls.add(engine.client().append(partition(0, number), batch.clone(), Ack::Written))?;
-        }
-        calls.end()?;
-        println!("ready");
-        io::stdout().flush()?;
-        // Killed here, or let go because the benchmark itself has died.
-        io::stdin().read_line(&mut String::new())?;
-        return Ok(());
     }
     let start = Instant::now();
     engine.close_blocking()?;
@@ -238,36 +239,35 @@ fn create(client: &Client, partitions: u32) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Appends to all and to the few, in pairs of both orders: ten batches in a row to a partition, and
-/// one to each in turn.
-fn compare(client: &Client, partitions: u32, batch: &Bytes) -> Result<(), Failed> {
-    for (name, run) in [("append", BATCHES), ("scattered", 1)] {
-        let mut rates = [Vec::new(), Vec::new()];
+/// Appends to all and to the few, in pairs of both orders: small batches, ten in a row to a
+/// partition and one to each in turn, and large ones.
+fn compare(client: &Client, partitions: u32) -> Result<(), Failed> {
+    let small = partitions * BATCHES;
+    let ways = [
+        ("append", 1, BATCHES, small),
+        ("scattered", 1, 1, small),
+        ("large", LARGE, 1, partitions),
+    ];
+    for (name, messages, run, count) in ways {
+        let batch = micro::batches(messages, 1000)?.remove(0);
+        let mut rates = [0.0, 0.0];
         for pair in 0..2 {
             for side in [pair, 1 - pair] {
                 let over = if side == 0 { partitions } else { FEW };
-                rates[side].push(append(client, over, partitions, run, batch)?);
+                rates[side] += append(client, over, count, run, &batch)? / 2.0;
             }
         }
-        let mean = |rates: &Vec<f64>| rates.iter().sum::<f64>() / rates.len() as f64;
-        say(name, mean(&rates[0]));
-        say(&format!("{name}_of_few"), mean(&rates[1]));
+        say(name, rates[0]);
+        say(&format!("{name}_of_few"), rates[1]);
     }
     Ok(())
 }
 
-/// Appends ten batches for each of `partitions` to the `over` ones, `run` of them in a row to one,
-/// and waits until all is written: batches a second.
-fn append(
-    client: &Client,
-    over: u32,
-    partitions: u32,
-    run: u32,
-    batch: &Bytes,
-) -> Result<f64, Failed> {
+/// Appends `count` batches to the first `over` partitions, `run` of them in a row to one, and waits
+/// until all are written: batches a second.
+fn append(client: &Client, over: u32, count: u32, run: u32, batch: &Bytes) -> Result<f64, Failed> {
     let topic = u32::from(over == FEW);
     let place = |number: u32| partition(topic, number % over);
-    let count = partitions * BATCHES;
     let start = Instant::now();
     let mut calls = Calls::default();
     for number in 0..count {
@@ -322,19 +322,19 @@ fn observe(run: &Run<'_>, dir: &Path, step: Step, partitions: u32) -> Result<Tol
         command.arg("--system-alloc");
     }
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    let told = follow(&mut child);
+    let told = follow(&mut child, step);
     if told.is_err() {
         let _ = child.kill();
     }
     let status = child.wait()?;
-    if step != Step::Append && !status.success() {
+    if step != Step::Kill && !status.success() {
         return Err(format!("the process that opened {} ended with {status}", dir.display()).into());
     }
     told
 }
 
 /// Reads what the measured process says, and kills it where it waits for that.
-fn follow(child: &mut Child) -> Result<Told, Failed> {
+fn follow(child: &mut Child, step: Step) -> Result<Told, Failed> {
     let stdout = child.stdout.take().expect("piped");
     let mut told = Told::new();
     for line in BufReader::new(stdout).lines() {
@@ -344,5 +344,9 @@ fn follow(child: &mut Child) -> Result<Told, Failed> {
             None => child.kill()?,
         }
     }
-    if told.is_empty() { Err("the measured process said nothing".into()) } else { Ok(told) }
+    if told.is_empty() && step != Step::Kill {
+        Err("the measured process said nothing".into())
+    } else {
+        Ok(told)
+    }
 }
