@@ -16,7 +16,7 @@ fi
 shift || true
 benches=("$@")
 if [[ ${#benches[@]} -eq 0 ]]; then
-    benches=(append poll durable memory allocations opening)
+    benches=(append poll durable memory allocations opening partitions hop waits)
 fi
 
 # Built before anything is measured.

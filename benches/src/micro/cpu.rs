@@ -43,7 +43,7 @@ impl Begun {
     }
 }
 
-fn read(clock: ClockId) -> Duration {
+pub(super) fn read(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);

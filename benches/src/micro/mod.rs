@@ -12,6 +12,7 @@
 //! | `one_shard` | the engine under measurement, and work that runs on its shard |
 //! | `cpu` | what a phase cost: the shard's thread and the whole process |
 //! | `allocator` | the global allocator of the benchmarks: counts, and can do without huge pages |
+//! | `process` | what the process holds: memory, descriptors |
 //! | `blame` | whose code made an allocation |
 //! | `table` | medians with intervals, as Markdown and as JSON |
 //!
@@ -23,6 +24,7 @@ mod blame;
 mod cpu;
 mod one_shard;
 mod options;
+pub mod process;
 mod table;
 
 use std::error::Error;

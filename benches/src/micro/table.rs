@@ -18,6 +18,8 @@ pub enum Unit {
     Us,
     /// Milliseconds.
     Ms,
+    /// 2^20 bytes.
+    Mib,
     /// A plain number.
     Number,
 }
@@ -190,6 +192,7 @@ impl Row {
             Unit::Us => format!("{middle:.1} us"),
             Unit::Ms if middle >= 100.0 => format!("{} ms", thousands(middle)),
             Unit::Ms => format!("{middle:.1} ms"),
+            Unit::Mib => format!("{} MiB", thousands(middle)),
             Unit::Number => format!("{middle:.2}"),
         }
     }
@@ -222,6 +225,7 @@ impl Row {
                 Unit::PerS => "1/s",
                 Unit::Us => "us",
                 Unit::Ms => "ms",
+                Unit::Mib => "MiB",
                 Unit::Number => "1",
             },
             "engine": median(&self.each(|sample| Some(sample.engine))),

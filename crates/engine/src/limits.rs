@@ -48,8 +48,12 @@ pub struct Limits {
     pub single_write_bytes: usize,
     /// Writes in flight for one partition. Default 8.
     pub writes_in_flight: usize,
-    /// Open files for reading sealed segments. Default 256.
+    /// Open files for reading segments. Default 256.
     pub open_files: usize,
+    /// Open files for appending, one a partition. Where more partitions are appended to at a time,
+    /// those at rest close theirs, and open it again for their next append. Default 1,024. The
+    /// process must be allowed as many, and `open_files`, on each shard, and 200 more.
+    pub active_files: usize,
     /// Requests that wait in a mailbox; `Busy` beyond. Default 4,096.
     pub mailbox_requests: usize,
     /// Appends that are not answered yet, of all clients; `Busy` beyond. Default 8,192.
@@ -101,6 +105,7 @@ impl Default for Limits {
             lease_bytes: 24 * MIB,
             leases: 4096,
             open_files: shared.open_files,
+            active_files: shared.active_files,
             mailbox_requests: shard.mailbox_requests,
             appends_in_flight: shard.appends_in_flight,
             append_bytes_in_flight: shard.append_bytes_in_flight,
@@ -167,6 +172,7 @@ impl Limits {
             ("leases", self.leases, 0),
             ("writes_in_flight", self.writes_in_flight, 1),
             ("open_files", self.open_files, 1),
+            ("active_files", self.active_files, 1),
             ("mailbox_requests", self.mailbox_requests, 1),
             ("appends_in_flight", self.appends_in_flight, 1),
             ("polls_in_flight", self.polls_in_flight, 1),
@@ -230,6 +236,7 @@ impl Limits {
             held_bytes: self.read_bytes.saturating_sub(others).min(shared.held_bytes),
             cache_bytes: self.cache_bytes,
             open_files: self.open_files,
+            active_files: self.active_files,
             write_bytes: self.single_write_bytes,
             writes_in_flight: self.writes_in_flight,
             ..SharedLimits::default()
@@ -273,7 +280,7 @@ mod tests {
     fn the_defaults_are_allowed_and_each_wrong_value_is_named() {
         Limits::default().validate().unwrap();
         type Set = fn(&mut Limits);
-        let wrong: [(&str, Set); 18] = [
+        let wrong: [(&str, Set); 19] = [
             ("registered_bytes", |l| l.registered_bytes = 3 * MIB),
             ("registered_bytes", |l| l.registered_bytes = 32 * KIB),
             ("write_bytes", |l| l.write_bytes = 2 * MIB),
@@ -282,6 +289,7 @@ mod tests {
             ("write_bytes", |l| l.single_write_bytes = 16 * MIB),
             ("single_write_bytes", |l| l.single_write_bytes = 3 * MIB),
             ("writes_in_flight", |l| l.writes_in_flight = 0),
+            ("active_files", |l| l.active_files = 0),
             ("read_bytes", |l| l.read_bytes = 127 * MIB),
             ("read_bytes", |l| l.read_bytes = 128 * MIB + 2 * l.lease_bytes - 1),
             ("read_bytes", |l| (l.write_bytes, l.cache_bytes) = (512 * MIB, 209 * MIB)),

@@ -8,6 +8,7 @@
 //! | the shuffle: which shard owns the partition | `placement` |
 //! | the one crossing, and the wake of a shard that sleeps | `mailbox`, `wake`, `request` |
 //! | the owner hands it to its partition | `shard`, `partitions`, `life`, `tasks` |
+//! | a poll waits for messages, until it has some, its time is over or its caller gives up | `waits` |
 //! | the answer comes back, or `Closed` where the shard is gone | `reply`, `slab`, `free`, `records` |
 //! | how long that took, what has happened, how much of it | `timing`, `stats`, `figures` |
 //!
@@ -77,6 +78,7 @@ mod sync;
 mod tasks;
 mod thread;
 mod timing;
+mod waits;
 mod wake;
 
 pub use client::{AppendCall, Client, FlushCall, PollCall, WatermarksCall};

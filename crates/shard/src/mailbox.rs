@@ -33,6 +33,12 @@ pub(crate) struct Sender<T> {
     sleep: Arc<Sleep>,
 }
 
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Sender { queue: self.queue.clone(), sleep: Arc::clone(&self.sleep) }
+    }
+}
+
 impl<T> Sender<T> {
     /// Pushes `message` and wakes the receiver if it sleeps. Never waits.
     pub(crate) fn try_send(&self, message: T) -> Result<(), Refused<T>> {

@@ -7,7 +7,7 @@
 //!
 //! | slot | the shard answers | the caller drops its call | `fail_all` |
 //! | --- | --- | --- | --- |
-//! | waiting | answered, caller woken | abandoned | answered `Closed`, caller woken |
+//! | waiting | answered, caller woken | abandoned; told, if watched | answered `Closed`, caller woken |
 //! | abandoned | free | | share given back |
 //! | answered | nothing (only after `fail_all`) | free | |
 //!
@@ -33,7 +33,12 @@ pub(crate) struct Replies<V, E> {
     slab: Slab<Mutex<State<V, E>>>,
     budget: Arc<Budget>,
     closed: AtomicBool,
+    /// Called with the slot when a caller drops a call whose reply is watched.
+    tell: Option<Tell>,
 }
+
+/// See `Replies::tell`.
+pub(crate) type Tell = Box<dyn Fn(u32) + Send + Sync>;
 
 /// The two ends of a slot: who asks and who answers.
 pub(crate) type Ends<V, E> = (Call<V, E>, Reply<V, E>);
@@ -47,6 +52,8 @@ enum State<V, E> {
     Waiting {
         waker: Option<Waker>,
         permit: Permit,
+        /// The shard wants to hear of it where the caller gives up.
+        watched: bool,
     },
     Abandoned {
         permit: Permit,
@@ -57,10 +64,16 @@ enum State<V, E> {
 impl<V, E: From<Unavailable>> Replies<V, E> {
     /// Slots for `requests` requests in flight that hold `bytes` bytes together.
     pub(crate) fn new(requests: usize, bytes: usize) -> Arc<Self> {
+        Self::telling(requests, bytes, None)
+    }
+
+    /// As [`Replies::new`], of replies that can be watched.
+    pub(crate) fn telling(requests: usize, bytes: usize, tell: Option<Tell>) -> Arc<Self> {
         Arc::new(Replies {
             slab: Slab::new(requests),
             budget: Arc::new(Budget::new(requests, bytes)),
             closed: AtomicBool::new(false),
+            tell,
         })
     }
 
@@ -91,7 +104,7 @@ impl<V, E: From<Unavailable>> Replies<V, E> {
                 // The slot is not given back: nobody will ask for one again.
                 return Err(Unavailable::Closed);
             }
-            *state = State::Waiting { waker: None, permit };
+            *state = State::Waiting { waker: None, permit, watched: false };
         }
         let claim = Claim { replies: Arc::clone(self), slot };
         let reply = Reply { replies: Arc::clone(self), slot, sent: false };
@@ -109,7 +122,7 @@ impl<V, E: From<Unavailable>> Replies<V, E> {
         for slot in self.slab.iter() {
             let mut state = slot.lock().unwrap_or_else(PoisonError::into_inner);
             match mem::take(&mut *state) {
-                State::Waiting { waker, permit } => {
+                State::Waiting { waker, permit, .. } => {
                     *state = State::Answered(Err(Unavailable::Closed.into()));
                     drop(state);
                     drop(permit);
@@ -133,7 +146,7 @@ impl<V, E> Replies<V, E> {
     fn answer(&self, slot: u32, result: Result<V, E>) {
         let mut state = self.lock(slot);
         match mem::take(&mut *state) {
-            State::Waiting { waker, permit } => {
+            State::Waiting { waker, permit, .. } => {
                 *state = State::Answered(result);
                 drop(state);
                 drop(permit);
@@ -170,6 +183,23 @@ impl<V, E: From<Unavailable>> Reply<V, E> {
     pub(crate) fn send(mut self, result: Result<V, E>) {
         self.sent = true;
         self.replies.answer(self.slot, result);
+    }
+
+    /// The slot's number: of one kind of request to one shard there is one with it at a time.
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// True where nobody waits for the answer any more. Otherwise the table tells when that comes
+    /// to be (`Replies::telling`).
+    pub(crate) fn is_given_up(&self) -> bool {
+        match &mut *self.replies.lock(self.slot) {
+            State::Waiting { watched, .. } => {
+                *watched = true;
+                false
+            }
+            _ => true,
+        }
     }
 }
 
@@ -269,8 +299,8 @@ impl<V, E> Claim<V, E> {
         let mine = cx.waker().clone();
         let mut state = self.replies.lock(self.slot);
         match mem::take(&mut *state) {
-            State::Waiting { waker: old, permit } => {
-                *state = State::Waiting { waker: Some(mine), permit };
+            State::Waiting { waker: old, permit, watched } => {
+                *state = State::Waiting { waker: Some(mine), permit, watched };
                 drop(state);
                 drop(old);
                 Err(self)
@@ -289,10 +319,13 @@ impl<V, E> Drop for Claim<V, E> {
     fn drop(&mut self) {
         let mut state = self.replies.lock(self.slot);
         match mem::take(&mut *state) {
-            State::Waiting { waker, permit } => {
+            State::Waiting { waker, permit, watched } => {
                 *state = State::Abandoned { permit };
                 drop(state);
                 drop(waker);
+                if let (true, Some(tell)) = (watched, &self.replies.tell) {
+                    tell(self.slot);
+                }
             }
             State::Answered(unread) => {
                 drop(state);

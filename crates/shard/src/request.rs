@@ -40,6 +40,8 @@ pub(crate) enum Request {
     CloseAll {
         reply: Reply<CloseReport, ControlError>,
     },
+    /// Nobody waits any more for the poll with this slot.
+    GaveUp(u32),
 }
 
 /// What an open partition answers.
@@ -127,6 +129,7 @@ impl Request {
             Request::Stats { reply, .. } => reply.send(Err(why.into())),
             Request::Figures { reply, .. } => reply.send(Err(why.into())),
             Request::CloseAll { reply } => reply.send(Err(why.into())),
+            Request::GaveUp(_) => {}
         }
         None
     }

@@ -25,6 +25,7 @@ use crate::shards::{ByMailbox, Handle, Route, Seat};
 use crate::tasks::{Tasks, caught, contained};
 use crate::thread::ShardThread;
 use crate::timing::{Observer, ShardNotice, Timed, Took, Watch};
+use crate::waits::Waits;
 use crate::{
     AppendError, ClientLimits, CloseReport, ControlError, FailureReason, OffsetError,
     PartitionFailure, PartitionId, PollError, Unavailable,
@@ -46,6 +47,8 @@ pub(crate) struct State<P: Platform, L> {
     lender: L,
     pub(crate) partitions: RefCell<Partitions<P>>,
     pub(crate) tasks: Tasks,
+    /// Polls that wait for messages.
+    waits: Rc<Waits>,
     /// Openings that wait for one of `limits.openings` places, and how many have one.
     pub(crate) openings: RefCell<VecDeque<Opening>>,
     pub(crate) opening: Cell<usize>,
@@ -96,6 +99,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> Shard<P, L> {
             lender,
             partitions: RefCell::new(Partitions::new()),
             tasks: Tasks::default(),
+            waits: Rc::default(),
             openings: RefCell::default(),
             opening: Cell::new(0),
             end: RefCell::default(),
@@ -209,6 +213,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
             }
             self.serve(request);
         }
+        self.waits.look(&self.seat.handle.missed);
         if drained.requests > 0 {
             self.runs.set(self.runs.get() + 1);
         }
@@ -225,6 +230,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
             Request::Reopen { partition, reply } => self.reopen(partition, reply),
             Request::Stats { partitions, reply } => self.stats(partitions, reply),
             Request::Figures { scope, reply } => self.figures(scope, reply),
+            Request::GaveUp(slot) => self.waits.gave_up(slot),
             Request::CloseAll { reply } => {
                 self.seat.handle.stop_intake();
                 // Two that crossed: the later one is dropped, which answers `Closed`.
@@ -334,10 +340,16 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
         let state = Rc::clone(self);
         self.spawn(async move {
             let lent = async { state.polled(id, partition.poll(query).await, timed) };
-            reply.send(match caught(lent).await {
-                Ok(result) => result.map_err(PollError::from),
-                Err(message) => Err(PollError::PartitionFailed(state.fail(id, message))),
-            });
+            let polled = match query.max_wait.is_zero() {
+                true => Some(caught(lent).await),
+                false => state.waits.unless_given_up(&reply, caught(lent)).await,
+            };
+            if let Some(polled) = polled {
+                reply.send(match polled {
+                    Ok(result) => result.map_err(PollError::from),
+                    Err(message) => Err(PollError::PartitionFailed(state.fail(id, message))),
+                });
+            }
             // The end of a task is a cheap moment to see what came in meanwhile: a shard that is
             // busy with reads would come to its mailbox late otherwise.
             state.drain();

@@ -1,7 +1,7 @@
 //! All shards as other threads see them: where to push, and the tables their answers come from.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use corelog_storage::{Figures, LogConfig, OpenReport, Place, Scratch, Trimmed, Watermarks};
 
@@ -10,6 +10,7 @@ use crate::mailbox::{Receiver, Refused, Sender, mailbox};
 use crate::reply::{Call, Replies, Reply};
 use crate::request::{Ask, Follow, Opening, Request};
 use crate::timing::{Asked, Ticks, asked};
+use crate::waits;
 use crate::{
     AppendError, Client, ClientLimits, CloseReport, ControlError, OffsetError, PartitionId,
     PollError, Records, Scope, ShardStats, Unavailable,
@@ -47,6 +48,8 @@ pub(crate) struct Handle {
     pub(crate) scratch: Scratch,
     pub(crate) appends: Arc<Replies<corelog_storage::Appended, AppendError>>,
     pub(crate) polls: Arc<Replies<Records, PollError>>,
+    /// Somebody gave up a poll that waits, and the mailbox had no room to say so.
+    pub(crate) missed: Arc<AtomicBool>,
     pub(crate) flushes: Arc<Replies<(), AppendError>>,
     pub(crate) watermarks: Arc<Replies<Watermarks, PollError>>,
     pub(crate) stores: Arc<Replies<(), OffsetError>>,
@@ -263,6 +266,8 @@ impl Handle {
         ticks: Option<Ticks>,
     ) -> (Arc<Self>, Receiver<Request>) {
         let (sender, inbox) = mailbox(limits.mailbox_requests);
+        let missed = Arc::new(AtomicBool::new(false));
+        let tell = waits::tell(sender.clone(), Arc::clone(&missed));
         let handle = Handle {
             index,
             ticks,
@@ -270,7 +275,8 @@ impl Handle {
             mailbox: sender,
             scratch: Scratch::default(),
             appends: Replies::new(limits.appends_in_flight, limits.append_bytes_in_flight),
-            polls: Replies::new(limits.polls_in_flight, usize::MAX),
+            polls: Replies::telling(limits.polls_in_flight, usize::MAX, Some(tell)),
+            missed,
             flushes: controls(),
             watermarks: controls(),
             stores: controls(),

@@ -47,14 +47,16 @@ pub struct ShardStats {
     pub refused: u64,
     /// Requests that found the mailbox full.
     pub mailbox_full: u64,
-    /// Tasks of the shard that run now.
+    /// Tasks of the shard that run now, without the one that looks at its partitions for this.
     pub tasks: usize,
     /// Bytes of log writes in flight.
     pub write_bytes_in_flight: usize,
     /// Bytes of written buffers kept for readers.
     pub cached_bytes: usize,
-    /// Open handles of sealed segments.
+    /// Open handles for reading segments.
     pub open_handles: usize,
+    /// Open handles of active segments, for writing.
+    pub active_handles: usize,
 }
 
 /// What closing a shard found.
@@ -89,7 +91,9 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
                 }
                 state.yield_now().await;
             }
-            reply.send(Ok(ShardStats { partitions: all, ..state.totals() }));
+            let totals = state.totals();
+            let tasks = totals.tasks - 1;
+            reply.send(Ok(ShardStats { partitions: all, tasks, ..totals }));
         });
     }
 
@@ -115,6 +119,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
             write_bytes_in_flight: shared.bytes_in_flight(),
             cached_bytes: shared.cached_bytes(),
             open_handles: shared.open_handles(),
+            active_handles: shared.active_handles(),
         }
     }
 }

@@ -226,7 +226,9 @@ fn stored<T>(result: Result<T, AppendError>) -> Outcome<T> {
     match result {
         Ok(value) => Outcome::Ok(value),
         Err(AppendError::StorageFull(error)) => Outcome::Full(error.as_ref().into()),
-        Err(AppendError::NoSegment(error)) => Outcome::NoSegment(error.as_ref().into()),
+        Err(AppendError::NoSegment(error) | AppendError::NoFile(error)) => {
+            Outcome::NoSegment(error.as_ref().into())
+        }
         Err(AppendError::Poisoned(fault)) => Outcome::Poisoned((&fault.error).into()),
         Err(AppendError::Closed) => Outcome::Closed,
         Err(other) => Outcome::Bug(other.to_string()),

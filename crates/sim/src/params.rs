@@ -104,13 +104,16 @@ impl Params {
         // Twice the largest write is what one partition needs to move at all. What another shard
         // caches cannot make room: each has a pool of its own elsewhere.
         let least = count * (8 << 10) + if count > 1 { (shards + 1) * cache_bytes } else { 0 };
+        let lives = rng.between(2, 4);
+        let open_files = one_of(rng, &[1, 2, 256]);
         Params {
-            lives: rng.between(2, 4),
+            lives,
             partitions,
             shards,
             limits: SharedLimits {
                 cache_bytes,
-                open_files: one_of(rng, &[1, 2, 256]),
+                open_files,
+                active_files: open_files,
                 write_bytes,
                 writes_in_flight: one_of(rng, &[1, 2, 3, 8]),
                 flying_bytes: one_of(rng, &[1, 64 << 10, 8 << 20]),

@@ -107,6 +107,9 @@ pub struct SharedLimits {
     pub cache_bytes: usize,
     /// Open files kept for reading segments. Default 256.
     pub open_files: usize,
+    /// Open files of active segments. Where more partitions are appended to at a time, one that has
+    /// nothing on its way closes its file, and opens it again for its next append. Default 1,024.
+    pub active_files: usize,
     /// Largest single write, bytes: a power of two from 4 KiB. Default 1 MiB.
     pub write_bytes: usize,
     /// Writes in flight for one partition. Default 8.
@@ -137,6 +140,7 @@ impl Default for SharedLimits {
         SharedLimits {
             cache_bytes: 32 << 20,
             open_files: 256,
+            active_files: 1024,
             write_bytes: 1 << 20,
             writes_in_flight: 8,
             flying_bytes: 8 << 20,

@@ -35,6 +35,10 @@ pub enum AppendError {
     /// The next segment's file could not be created, for want of descriptors or rights perhaps.
     /// Nothing of the batch was stored and no offset was used; append again to retry.
     NoSegment(Arc<IoError>),
+    /// The active segment's file, closed while others needed descriptors, could not be opened again.
+    /// Nothing of the batch was stored and no offset was used; append again to retry. A flush that is
+    /// answered so has made nothing durable.
+    NoFile(Arc<IoError>),
     /// A write or sync of this partition failed. The batch may or may not be stored. The partition
     /// takes no more appends until it is reopened; what was written before is still served.
     Poisoned(Arc<Fault>),
@@ -56,6 +60,12 @@ impl fmt::Display for AppendError {
             AppendError::NoSegment(error) => {
                 write!(f, "no file for the next segment, nothing stored; mend and retry: {error}")
             }
+            AppendError::NoFile(error) => {
+                write!(
+                    f,
+                    "the log's file cannot be opened, nothing stored; mend and retry: {error}"
+                )
+            }
             AppendError::Poisoned(fault) => {
                 write!(f, "the partition takes no appends since a fault; reopen it: {fault}")
             }
@@ -76,7 +86,9 @@ impl fmt::Display for AppendError {
 impl std::error::Error for AppendError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            AppendError::StorageFull(error) | AppendError::NoSegment(error) => Some(error.as_ref()),
+            AppendError::StorageFull(error)
+            | AppendError::NoSegment(error)
+            | AppendError::NoFile(error) => Some(error.as_ref()),
             AppendError::Poisoned(fault) => Some(&fault.error),
             _ => None,
         }

@@ -7,6 +7,7 @@
 //! | an admitted batch, and when its append is answered | `batch`, `waiting` |
 //! | stamped, copied into the tail, dispatched; watermarks move | `appender`, `tail`, `writes`, `space`, `watermarks` |
 //! | the I/O that the appender asks for | `partition` |
+//! | its file is closed while others need the handle, and opened again | `actives`, `parking` |
 //! | the segment is full: seal, begin the next | `roll`, `segments`, `index` |
 //! | the durable mark follows | `marks`, `marker` |
 //! | polled: planned, from memory or from the disk, verified, sliced | `read` |
@@ -21,6 +22,7 @@
 //! traits of `corelog-io`, real or simulated.
 #![forbid(unsafe_code)]
 
+mod actives;
 mod appender;
 mod batch;
 #[cfg(feature = "canary")]
@@ -36,6 +38,7 @@ mod marker;
 mod marks;
 mod memory;
 mod notice;
+mod parking;
 mod partition;
 mod pump;
 mod read;

@@ -67,6 +67,11 @@ impl Marks {
         }
     }
 
+    /// The mark as it is stored.
+    pub(crate) fn stored(&self) -> Mark {
+        self.stored.get()
+    }
+
     /// Whether a task is about to store the mark, at once or in its time: one of each is enough.
     fn awaited(&self, now: bool) -> &Cell<bool> {
         if now { &self.hurry } else { &self.timer }

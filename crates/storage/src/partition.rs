@@ -11,6 +11,7 @@ use std::sync::Arc;
 use corelog_format::Mark;
 use corelog_io::{Clock, Disk, IoError, Platform};
 
+use crate::actives::Active;
 use crate::appender::Appender;
 use crate::consumers::Consumers;
 use crate::index::SparseIndex;
@@ -63,8 +64,10 @@ pub(crate) struct Inner<P: Platform, A: Answer> {
     pub(crate) memory: Rc<RefCell<Memory<BytesOf<P>>>>,
     /// Index of the active segment.
     pub(crate) index: RefCell<SparseIndex>,
-    /// The active segment's file; `None` once closed.
-    pub(crate) file: RefCell<Option<Rc<FileOf<P>>>>,
+    /// The active segment's file; `None` while parked, with a fault at the opening, once closed.
+    pub(crate) file: RefCell<Option<Active<FileOf<P>>>>,
+    /// The file was used since others have asked for it last.
+    pub(crate) used: Cell<bool>,
     pub(crate) segments: RefCell<Segments>,
     pub(crate) marks: Marks,
     pub(crate) hints: RefCell<Hints>,
@@ -144,7 +147,8 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             memory: Rc::new(RefCell::new(Memory::new(opened.end.position))),
             appender: RefCell::new(appender),
             index: RefCell::new(opened.index),
-            file: RefCell::new(opened.file),
+            file: RefCell::new(None),
+            used: Cell::new(false),
             segments: RefCell::new(opened.segments),
             marks: opened.marks,
             hints: RefCell::default(),
@@ -168,6 +172,10 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             inner.poison(error);
         }
         let inner = Rc::new(inner);
+        if let Some(file) = opened.file {
+            inner.hold(file, inner.shared.actives().enter());
+            inner.shared.actives().park_surplus();
+        }
         // Before an append could give an offset that counts as consumed.
         if must_store
             && inner.appender.borrow().fault().is_none()
@@ -182,6 +190,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
     /// is called when `ack` is reached: before this returns where it can be, or in the thread's
     /// next turn where the call has sent a write, which goes first.
     pub fn append(&self, batch: AdmittedBatch, ack: Ack, answer: A) {
+        self.inner.used.set(true);
         self.inner.appender.borrow_mut().push(Pending::Append { batch, ack, answer });
         self.inner.pump();
     }
@@ -291,9 +300,9 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         end
     }
 
-    /// The active file. Only asked for while the partition is open.
+    /// The active file. Only asked for while the partition is open and not parked.
     pub(crate) fn active_file(&self) -> Option<Rc<FileOf<P>>> {
-        self.file.borrow().clone()
+        self.file.borrow().as_ref().map(|active| Rc::clone(&active.file))
     }
 
     pub(crate) fn log_path(&self, segment: u64) -> PathBuf {

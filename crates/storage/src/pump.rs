@@ -55,6 +55,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
                 }
             }
         }
+        self.look_for_rest();
         let readable = self.readable_end();
         if self.announced.replace(readable) != readable {
             self.changed.raise();
@@ -106,6 +107,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
             now_us: clock.now_us(),
             ceiling_us: clock.ceiling_us(),
             room: self.shared.has_room(),
+            has_file: self.file.borrow().is_some(),
         };
         self.appender.borrow_mut().next(&lent)
     }
@@ -118,7 +120,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
 
     /// As [`Inner::spawn`], a step that the appender counts as under way: after a panic `stopped` says
     /// that it is not any more, else a close would wait for the end of it.
-    fn spawn_step(
+    pub(crate) fn spawn_step(
         self: &Rc<Self>,
         stopped: fn(&mut Appender<P::Disk, A>),
         task: impl Future<Output = ()> + 'static,
@@ -140,6 +142,9 @@ impl<P: Platform, A: Answer> Inner<P, A> {
                 self.tally.add(|c| &c.room_waits, 1);
                 let inner: Weak<Self> = Rc::downgrade(self);
                 self.shared.await_room(inner);
+            }
+            Action::OpenFile => {
+                self.spawn_step(Appender::file_opened, async move { inner.unpark().await });
             }
             Action::Sync(mark) => {
                 self.spawn_step(|a| a.synced(None), async move { inner.sync(mark).await });

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use corelog_format::Mark;
 use corelog_io::{Clock, Disk, File, IoError, IoOp, Open, Platform};
 
+use crate::actives::Active;
 use crate::index::SparseIndex;
 use crate::partition::{FileOf, Inner};
 use crate::sealed::Facts;
@@ -66,7 +67,15 @@ async fn finish_file<P: Platform, A: Answer>(
     inner: &Rc<Inner<P, A>>,
     end: Mark,
 ) -> Result<(), IoError> {
-    let Some(file) = inner.active_file() else { return Ok(()) };
+    let file = match inner.active_file() {
+        Some(file) => file,
+        None => {
+            // Parked, and it closes. So many close at a time as are allowed to: that is a limit, too.
+            let file = Rc::new(inner.open_active().await?);
+            inner.hold(Rc::clone(&file), inner.shared.actives().enter());
+            file
+        }
+    };
     file.set_len(end.position).await?;
     inner.tally.add(|c| &c.syncs, 1);
     file.sync().await
@@ -87,7 +96,9 @@ fn begin<P: Platform, A: Answer>(
     }
     inner.life.keep_index(sealed.segment, &index);
     inner.memory.borrow_mut().start_segment();
-    *inner.file.borrow_mut() = Some(Rc::new(file));
+    if let Some(active) = &mut *inner.file.borrow_mut() {
+        active.file = Rc::new(file);
+    }
     inner.appender.borrow_mut().rolled(mark, 0);
     inner.tally.add(|c| &c.sealed_segments, 1);
     inner.has_space();
@@ -147,9 +158,11 @@ pub(crate) async fn close<P: Platform, A: Answer>(
         }
         None => close_in_order(inner).await.and(offsets.map_err(CloseError::from)),
     };
-    let file = inner.file.borrow_mut().take();
+    let active = inner.file.borrow_mut().take();
     // Polls read through handles of their own: this one is the last, and its lock goes with it.
-    if let Some(file) = file.and_then(Rc::into_inner) {
+    if let Some(Active { file, permit: _permit }) = active
+        && let Some(file) = Rc::into_inner(file)
+    {
         let closed = file.close().await;
         if result.is_ok() {
             closed?;
@@ -167,6 +180,9 @@ pub(crate) async fn close<P: Platform, A: Answer>(
 
 async fn close_in_order<P: Platform, A: Answer>(inner: &Rc<Inner<P, A>>) -> Result<(), CloseError> {
     let end = inner.appender.borrow().appended();
+    if inner.is_in_order(end) {
+        return Ok(crate::marks::close(inner, Some(end)).await?);
+    }
     if let Err(error) = finish_file(inner, end).await {
         crate::marks::close(inner, None).await?;
         return Err(error.into());

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use corelog_io::{BLOCK, Clock, Disk, File, IoError, IoOp, Open, Platform, Spawn, align_up};
 
+use crate::actives::Actives;
 use crate::index::SparseIndex;
 use crate::memory::Memory;
 use crate::read::Window;
@@ -50,6 +51,7 @@ struct Inner<P: Platform> {
     limits: SharedLimits,
     cache: RefCell<Cache<Bytes<P>>>,
     handles: RefCell<ByLife<FileOf<P>>>,
+    actives: Rc<Actives>,
     indexes: RefCell<ByLife<SparseIndex>>,
     /// Bytes that polls in progress hold.
     held: Cell<usize>,
@@ -83,6 +85,7 @@ impl<P: Platform> Shared<P> {
         let inner = Inner {
             cache: RefCell::new(Cache::new(limits.cache_bytes)),
             handles: RefCell::new(ByLife::new(limits.open_files)),
+            actives: Actives::new(limits.active_files),
             indexes: RefCell::new(ByLife::new(limits.loaded_indexes)),
             held: Cell::new(0),
             alive: RefCell::default(),
@@ -97,6 +100,10 @@ impl<P: Platform> Shared<P> {
             limits,
         };
         Shared { inner: Rc::new(inner), observer: None }
+    }
+
+    pub(crate) fn actives(&self) -> &Rc<Actives> {
+        &self.inner.actives
     }
 
     pub(crate) fn room(&self) -> &Room {
@@ -121,6 +128,11 @@ impl<P: Platform> Shared<P> {
     /// Open handles of segments, for reading.
     pub fn open_handles(&self) -> usize {
         self.inner.handles.borrow().len()
+    }
+
+    /// Open handles of active segments, for writing.
+    pub fn active_handles(&self) -> usize {
+        self.inner.actives.len()
     }
 
     /// Loaded indexes of sealed segments.
@@ -232,7 +244,7 @@ impl<P: Platform> Shared<P> {
             let _ = idle.close().await;
             closed = true;
         }
-        closed
+        closed || self.inner.actives.park_one().await
     }
 
     /// The turn to make an index again, until it is dropped; `None` where another has it.

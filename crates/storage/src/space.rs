@@ -8,7 +8,7 @@ use corelog_io::align_up;
 
 use crate::LogConfig;
 
-const STEP_MIN: u64 = 256 << 10;
+const STEP_MIN: u64 = 64 << 10;
 const STEP_MAX: u64 = 64 << 20;
 /// With `enforce_fsync` the steps are filled with zeros (see `Partition::allocate`), which costs
 /// the device a second write of every byte: stay a little ahead, no more.

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use corelog_io::IoError;
+
 use crate::signal::Promise;
 use crate::{Ack, AdmittedBatch, Answer, AppendError, Appended};
 
@@ -105,6 +107,18 @@ impl<A> Waiting<A> {
     /// The highest offset anyone waits to see durable.
     pub(crate) fn wanted_durable(&self) -> u64 {
         self.durable.back().map_or(0, |waiter| waiter.0)
+    }
+
+    /// True where nobody waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.written.is_empty() && self.durable.is_empty()
+    }
+
+    /// Those who wait for a sync cannot have one now.
+    pub(crate) fn refuse_durable(&mut self, why: &Arc<IoError>, ready: &mut VecDeque<Ready<A>>) {
+        for (_, waiter) in self.durable.drain(..) {
+            ready.push_back(waiter.failed(AppendError::NoFile(Arc::clone(why))));
+        }
     }
 
     /// Moves those who are satisfied to `ready`.

@@ -99,6 +99,7 @@ fn chaos(seed: u64) {
         read_ahead_bytes: [0, 16 << 10, 256 << 10, 8 << 20][rng.index(4)],
         held_bytes: [0, 64 << 10, 32 << 20][rng.index(3)],
         open_files: [1, 256][rng.index(2)],
+        active_files: 1,
         consumers: 10_000,
         loaded_indexes: [1, 64][rng.index(2)],
     };

@@ -255,7 +255,9 @@ impl Pair {
         match error {
             AppendError::Busy
             | AppendError::Storage(
-                storage::AppendError::StorageFull(_) | storage::AppendError::NoSegment(_),
+                storage::AppendError::StorageFull(_)
+                | storage::AppendError::NoSegment(_)
+                | storage::AppendError::NoFile(_),
             ) => {
                 self.note(&Event::Refused { partition, key })?;
                 count(&seen.refused);

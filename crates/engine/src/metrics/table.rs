@@ -139,6 +139,8 @@ pub(super) const SHARD: &[Metric<ShardStats>] = &[
         "Bytes of buffers kept for readers."),
     gauge("corelog_open_handles", Count, |s| s.open_handles as u64,
         "Segments open for reading."),
+    gauge("corelog_active_handles", Count, |s| s.active_handles as u64,
+        "Active segments open for writing."),
 ];
 
 #[rustfmt::skip]

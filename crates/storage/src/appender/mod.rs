@@ -11,6 +11,7 @@
 //! passed. So while a write is out, what arrives gathers, and one write then answers all of it.
 
 mod completion;
+mod handle;
 mod placing;
 
 use std::cell::RefCell;
@@ -38,6 +39,8 @@ pub(crate) enum Action<S> {
     Write { id: u64, bytes: S, at: u64 },
     /// A write is ready and the shard has no room for it: [`Appender::room`] when it has.
     AwaitRoom,
+    /// Open the active file again, then [`Appender::file_opened`] or [`Appender::no_file`].
+    OpenFile,
     /// Sync the active file, then [`Appender::synced`].
     Sync(Mark),
     /// Allocate the active file up to this length, then [`Appender::allocated`].
@@ -61,6 +64,8 @@ pub(crate) struct Lent<'a, D: Disk> {
     pub(crate) ceiling_us: u64,
     /// A write may go out now, by what all partitions together have in flight.
     pub(crate) room: bool,
+    /// The active file is open.
+    pub(crate) has_file: bool,
 }
 
 /// A stamped batch that is being copied.
@@ -82,6 +87,8 @@ struct Busy {
     flush_timer: bool,
     retrying: bool,
     awaiting_room: bool,
+    opening: bool,
+    parking: bool,
 }
 
 pub(crate) struct Appender<D: Disk, A> {
@@ -264,6 +271,9 @@ impl<D: Disk, A> Appender<D, A> {
                 continue;
             }
             if self.sync_is_due() {
+                if !lent.has_file {
+                    return self.open_file();
+                }
                 self.busy.syncing = true;
                 return Some(Action::Sync(self.written));
             }
@@ -297,6 +307,9 @@ impl<D: Disk, A> Appender<D, A> {
                     self.wait(self.raise(ack), Waiter::Flush(promise));
                 }
                 Step::Moved
+            }
+            Some(Pending::Append { .. }) if !lent.has_file => {
+                self.open_file().map_or(Step::Blocked, Step::Do)
             }
             Some(Pending::Append { batch, .. }) => {
                 let (len, count) = (batch.len() as u64, batch.message_count());
@@ -379,7 +392,9 @@ impl<D: Disk, A> Appender<D, A> {
             Some(_) => self.writes.in_flight() == 0,
             None => self.writes.is_empty() && !self.tail.is_dirty(),
         };
-        self.current.is_none() && written && !(busy.allocating || busy.syncing || busy.sealing)
+        let handle = busy.opening || busy.parking;
+        let busy = handle || busy.allocating || busy.syncing || busy.sealing;
+        self.current.is_none() && written && !busy
     }
 
     fn close_if_quiet(&mut self) -> Option<Action<D::Bytes>> {

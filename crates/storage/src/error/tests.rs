@@ -29,6 +29,7 @@ fn append_errors() -> Vec<(AppendError, &'static [&'static str])> {
     let _known = |error: &AppendError| match error {
         AppendError::StorageFull(_)
         | AppendError::NoSegment(_)
+        | AppendError::NoFile(_)
         | AppendError::Poisoned(_)
         | AppendError::Closed
         | AppendError::OffsetsExhausted { .. } => {}
@@ -36,6 +37,7 @@ fn append_errors() -> Vec<(AppendError, &'static [&'static str])> {
     vec![
         (AppendError::StorageFull(Arc::new(io_error())), IO),
         (AppendError::NoSegment(Arc::new(io_error())), IO),
+        (AppendError::NoFile(Arc::new(io_error())), IO),
         (AppendError::Poisoned(fault()), FAULT),
         (AppendError::Closed, NOWHERE),
         (AppendError::OffsetsExhausted { next_offset: u64::MAX }, &["from 18446744073709551615"]),

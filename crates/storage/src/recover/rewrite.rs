@@ -47,8 +47,10 @@ pub(super) async fn in_doubt<P: Platform>(
         let file = handle(shared, place, walked, above.segment).await?;
         let path = log_path(&place.dir, above.segment);
         let mut part = Part { shared, path, file, partition_id, window: None };
-        // One that was walked to its end is cut there; of the last one the table decides.
-        let len = match above.segment == walked.end.segment {
+        // One that was walked to its end is cut there; of the last one the table decides, and where
+        // it says that the log goes on, nothing but zeros stands behind.
+        let is_last = above.segment == walked.end.segment;
+        let len = match is_last && walked.row.verdict != Verdict::Keep {
             true => part.file.len().await?,
             false => above.range.end,
         };

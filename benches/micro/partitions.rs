@@ -1,0 +1,352 @@
+//! 10,000 partitions in a process that may have 4,096 files open: to create, to open after a clean
+//! close and after SIGKILL, to keep while nothing happens, and to append to, beside 8 partitions.
+//!
+//! Each engine runs in a process of its own, with the shards and limits that it has by default. What
+//! that process measures it tells as lines `NAME VALUE`.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use clap::{Parser, ValueEnum};
+use corelog::error::Unavailable;
+use corelog::{Ack, Call, Client, Engine, TopicConfig};
+use corelog_bench::micro::{
+    self, BenchAlloc, Failed, HasOptions, Options, Ratio, Row, Run, Sample, Table, Unit, partition,
+    process,
+};
+
+#[global_allocator]
+static ALLOCATOR: BenchAlloc = BenchAlloc;
+
+/// Files that the measured process may have open.
+const DESCRIPTORS: u64 = 4096;
+/// Partitions that the others are compared with; they are a topic of their own.
+const FEW: u32 = 8;
+/// Partitions that one request creates.
+const A_REQUEST: u32 = 1000;
+/// Batches of one message of 1 KB that a partition gets when it is filled.
+const BATCHES: u32 = 10;
+/// Messages of a large batch, 1 KB each.
+const LARGE: u32 = 100;
+/// Calls that the producer has outstanding.
+const OUTSTANDING: usize = 512;
+
+#[derive(Debug, Parser)]
+struct Args {
+    #[command(flatten)]
+    common: Options,
+
+    /// Partitions
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    partitions: u32,
+
+    /// The measured process: opens this directory and does what --step says
+    #[arg(long, hide = true)]
+    open: Option<PathBuf>,
+
+    /// What the measured process does
+    #[arg(long, hide = true, value_enum, default_value_t = Step::Create)]
+    step: Step,
+}
+
+/// A measured process, from its start to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Step {
+    /// Creates the partitions and appends to all of them; closes.
+    Create,
+    /// Opens them, idles, appends; closes.
+    Append,
+    /// Opens them and appends ten batches to each; is killed when all are answered as written.
+    Kill,
+    /// Opens them after that, idles; closes.
+    Recover,
+}
+
+impl HasOptions for Args {
+    fn options(&self) -> &Options {
+        &self.common
+    }
+
+    fn options_mut(&mut self) -> &mut Options {
+        &mut self.common
+    }
+}
+
+fn main() -> ExitCode {
+    let args = Args::try_parse();
+    if let Ok(Args { open: Some(dir), step, partitions, common }) = args {
+        micro::choose_allocator(&common);
+        return match be_measured(&dir, step, partitions) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{partitions} partitions in {}: {error}", dir.display());
+                ExitCode::FAILURE
+            }
+        };
+    }
+    micro::main("partitions", env!("CARGO_TARGET_TMPDIR"), measure)
+}
+
+fn measure(run: &Run<'_>, args: &Args) -> Result<Vec<Table>, Failed> {
+    let partitions = run.pick(args.partitions, 40);
+    let mut table = Table::new(format!(
+        "{partitions} partitions of {BATCHES} batches of 1 KB, at most {DESCRIPTORS} open files"
+    ));
+    for _ in run.rounds() {
+        let dir = run.fresh_dir(0)?;
+        for step in [Step::Create, Step::Append, Step::Kill, Step::Recover] {
+            run.place.settle()?;
+            tell(&mut table, &observe(run, &dir, step, partitions)?);
+        }
+        run.place.remove_round(0)?;
+    }
+    Ok(vec![table])
+}
+
+/// What a measured process said: each row's figure, and what stands beside it.
+type Told = Vec<(String, f64)>;
+
+/// Puts what a process said into its rows.
+fn tell(table: &mut Table, told: &Told) {
+    let find = |name: &str| told.iter().find(|(told, _)| told == name).map(|(_, value)| *value);
+    for (name, unit, what, reach) in ROWS {
+        let Some(engine) = find(name) else { continue };
+        let beside = find(&format!("{name}_of_few"));
+        let new = |row: Row| {
+            let row = row.unit(unit).reach(reach);
+            if beside.is_some() { row.beside("8 partitions", Ratio::Percent) } else { row }
+        };
+        table.row(what, new).add(Sample { engine, beside, cpu: None });
+    }
+}
+
+/// A row: what the measured process calls it, its unit, its name, what it is to reach.
+const ROWS: [(&str, Unit, &str, &str); 14] = [
+    ("create", Unit::Ms, "created, by requests of 1,000", ""),
+    ("create_longest", Unit::Ms, "the longest of those requests", ""),
+    ("close", Unit::Ms, "closed, appended to a moment ago", ""),
+    ("open_clean", Unit::Ms, "opened after a clean close", "5,000 ms; 2,000 ms"),
+    ("open_killed", Unit::Ms, "opened after SIGKILL", "5,000 ms; 2,000 ms"),
+    ("resident_clean", Unit::Mib, "idle: resident memory", "512 MiB; 256 MiB"),
+    ("resident_killed", Unit::Mib, "idle after a recovery: resident memory", "512 MiB; 256 MiB"),
+    ("empty", Unit::Mib, "no partition at all: resident memory", ""),
+    ("descriptors", Unit::Number, "idle: open files", "4,096"),
+    ("idle_cpu", Unit::Number, "idle: CPU, % of one core", ""),
+    ("first", Unit::PerS, "first batches of 1 KB, ten in a row to a partition", ""),
+    ("append", Unit::PerS, "batches of 1 KB, ten in a row to a partition", "60 %; 80 %"),
+    ("scattered", Unit::PerS, "batches of 1 KB, one to each partition in turn", "60 %; 80 %"),
+    ("large", Unit::PerS, "batches of 100 x 1 KB, one to each partition in turn", "60 %; 80 %"),
+];
+
+/// The measured process.
+fn be_measured(dir: &Path, step: Step, partitions: u32) -> Result<(), Failed> {
+    process::limit_descriptors(DESCRIPTORS)?;
+    let start = Instant::now();
+    let engine = Engine::builder(dir).open()?;
+    let opened = start.elapsed();
+    let batch = micro::batches(1, 1000)?.remove(0);
+    match step {
+        Step::Create => {
+            idle()?;
+            say("empty", mib(process::resident_bytes()?));
+            create(&engine.client(), partitions)?;
+            let (client, count) = (engine.client(), partitions * BATCHES);
+            append(&client, FEW, count, 1, &batch)?;
+            say("first", append(&client, partitions, count, BATCHES, &batch)?);
+        }
+        Step::Kill => {
+            append(&engine.client(), partitions, partitions * BATCHES, BATCHES, &batch)?;
+            println!("ready");
+            io::stdout().flush()?;
+            // Killed here, or let go because the benchmark itself has died.
+            io::stdin().read_line(&mut String::new())?;
+            return Ok(());
+        }
+        Step::Append | Step::Recover => {
+            let after = if step == Step::Append { "clean" } else { "killed" };
+            let served = engine.opened().partitions;
+            if served != (partitions + FEW) as usize {
+                let not = &engine.opened().not_clean;
+                let why = not.iter().find(|(_, result)| result.is_err());
+                return Err(format!("{served} of {partitions} + {FEW} opened: {why:?}").into());
+            }
+            say(&format!("open_{after}"), ms(opened));
+            let busy = idle()?;
+            say(&format!("resident_{after}"), mib(process::resident_bytes()?));
+            if step == Step::Append {
+                say("idle_cpu", busy * 100.0);
+                say("descriptors", process::open_descriptors()? as f64);
+                compare(&engine.client(), partitions)?;
+            }
+        }
+    }
+    let start = Instant::now();
+    engine.close_blocking()?;
+    if step == Step::Create {
+        say("close", ms(start.elapsed()));
+    }
+    Ok(())
+}
+
+fn say(name: &str, value: f64) {
+    println!("{name} {value}");
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Does nothing for a while, and tells how much of a core the process used in the later half.
+fn idle() -> Result<f64, Failed> {
+    let half = Duration::from_millis(if cfg!(debug_assertions) { 50 } else { 1500 });
+    thread::sleep(half);
+    let before = process::cpu_time();
+    thread::sleep(half);
+    Ok((process::cpu_time() - before).as_secs_f64() / half.as_secs_f64())
+}
+
+/// Topic 0 with all partitions, a thousand a request, and topic 1 with the few.
+fn create(client: &Client, partitions: u32) -> Result<(), Failed> {
+    let catalog = client.catalog();
+    catalog.create_stream("bench").wait()?;
+    let (start, mut longest) = (Instant::now(), Duration::ZERO);
+    let config = |partitions| TopicConfig { partitions, ..TopicConfig::default() };
+    let first = partitions.min(A_REQUEST);
+    let mut created = 0;
+    while created < partitions {
+        let begun = Instant::now();
+        let count = (partitions - created).min(A_REQUEST);
+        match created {
+            0 => catalog.create_topic(0, "many", config(first)).wait()?,
+            _ => catalog.add_partitions(0, 0, count).wait()?,
+        };
+        longest = longest.max(begun.elapsed());
+        created += count;
+    }
+    say("create", ms(start.elapsed()));
+    say("create_longest", ms(longest));
+    catalog.create_topic(0, "few", config(FEW)).wait()?;
+    Ok(())
+}
+
+/// Appends to all and to the few, in pairs of both orders: small batches, ten in a row to a
+/// partition and one to each in turn, and large ones.
+fn compare(client: &Client, partitions: u32) -> Result<(), Failed> {
+    let small = partitions * BATCHES;
+    let ways = [
+        ("append", 1, BATCHES, small),
+        ("scattered", 1, 1, small),
+        ("large", LARGE, 1, partitions),
+    ];
+    for (name, messages, run, count) in ways {
+        let batch = micro::batches(messages, 1000)?.remove(0);
+        let mut rates = [0.0, 0.0];
+        for pair in 0..2 {
+            for side in [pair, 1 - pair] {
+                let over = if side == 0 { partitions } else { FEW };
+                rates[side] += append(client, over, count, run, &batch)? / 2.0;
+            }
+        }
+        say(name, rates[0]);
+        say(&format!("{name}_of_few"), rates[1]);
+    }
+    Ok(())
+}
+
+/// Appends `count` batches to the first `over` partitions, `run` of them in a row to one, and waits
+/// until all are written: batches a second.
+fn append(client: &Client, over: u32, count: u32, run: u32, batch: &Bytes) -> Result<f64, Failed> {
+    let topic = u32::from(over == FEW);
+    let place = |number: u32| partition(topic, number % over);
+    let start = Instant::now();
+    let mut calls = Calls::default();
+    for number in 0..count {
+        calls.add(client.append(place(number / run), batch.clone(), Ack::Appended))?;
+    }
+    calls.end()?;
+    let mut flushes = Calls::default();
+    for number in 0..over {
+        flushes.add(client.flush(place(number), Ack::Written))?;
+    }
+    flushes.end()?;
+    Ok(f64::from(count) / start.elapsed().as_secs_f64())
+}
+
+/// Calls in flight, waited for in their order.
+struct Calls<V, E>(VecDeque<Call<V, E>>);
+
+impl<V, E> Default for Calls<V, E> {
+    fn default() -> Self {
+        Calls(VecDeque::new())
+    }
+}
+
+impl<V, E: From<Unavailable> + std::error::Error + Send + Sync + 'static> Calls<V, E> {
+    /// Adds one; where there are enough, the oldest must have been answered well before.
+    fn add(&mut self, call: Call<V, E>) -> Result<(), Failed> {
+        self.0.push_back(call);
+        if self.0.len() > OUTSTANDING
+            && let Some(oldest) = self.0.pop_front()
+        {
+            oldest.wait()?;
+        }
+        Ok(())
+    }
+
+    /// All must have been answered well.
+    fn end(self) -> Result<(), Failed> {
+        for call in self.0 {
+            call.wait()?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs one measured process on `dir`, and tells what it said.
+fn observe(run: &Run<'_>, dir: &Path, step: Step, partitions: u32) -> Result<Told, Failed> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let value = step.to_possible_value().expect("no step is hidden");
+    command.arg("--open").arg(dir).arg("--step").arg(value.get_name());
+    command.arg("--partitions").arg(partitions.to_string());
+    if run.options.system_alloc {
+        command.arg("--system-alloc");
+    }
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let told = follow(&mut child, step);
+    if told.is_err() {
+        let _ = child.kill();
+    }
+    let status = child.wait()?;
+    if step != Step::Kill && !status.success() {
+        return Err(format!("the process that opened {} ended with {status}", dir.display()).into());
+    }
+    told
+}
+
+/// Reads what the measured process says, and kills it where it waits for that.
+fn follow(child: &mut Child, step: Step) -> Result<Told, Failed> {
+    let stdout = child.stdout.take().expect("piped");
+    let mut told = Told::new();
+    for line in BufReader::new(stdout).lines() {
+        let line = line?;
+        match line.split_once(' ') {
+            Some((name, value)) => told.push((name.to_owned(), value.parse()?)),
+            None => child.kill()?,
+        }
+    }
+    if told.is_empty() && step != Step::Kill {
+        Err("the measured process said nothing".into())
+    } else {
+        Ok(told)
+    }
+}
