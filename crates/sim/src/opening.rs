@@ -251,8 +251,6 @@ impl Engine {
 fn judge_damage(world: &World, partition: usize, report: &OpenReport) {
     let oracle = &world.parts[partition].oracle;
     let lied = oracle.borrow().expects_damage();
-    let unread = world.allowed.borrow().injected_any(corelog_io::IoOp::Read)
-        && report.damage.iter().any(|damage| matches!(damage, OpenDamage::Unreadable { .. }));
     for damage in &report.damage {
         match damage {
             // The device did not give the rest of the segment back then; it is not lost.
@@ -267,17 +265,35 @@ fn judge_damage(world: &World, partition: usize, report: &OpenReport) {
                 if world.allowed.borrow().injected_any(corelog_io::IoOp::Read) => {}
             // Where the log began is lost with the manifest, and files that could not be removed
             // stand before it.
-            OpenDamage::MissingSegment { offset } if report.damage[0] == OpenDamage::Manifest => {
+            OpenDamage::MissingSegment { offset }
+                if report.damage[0] == OpenDamage::Manifest
+                    && oracle.borrow().may_be_trimmed(*offset) =>
+            {
                 oracle.borrow_mut().start_is_lost(*offset);
             }
             // A torn tail, but what stands behind could not be read: nothing may be cut.
-            OpenDamage::Corrupt { segment, position, .. } if unread => {
+            OpenDamage::Corrupt { segment, position, .. }
+                if is_unread_behind(world, report, *segment, *position)
+                    && oracle.borrow().may_be_torn(*segment, *position) =>
+            {
                 oracle.borrow_mut().harmed(*segment, *position..u64::MAX);
             }
             _ if lied => {}
             _ => world.fail(format!("partition {partition}: no disk lied, but {}", told(report))),
         }
     }
+}
+
+/// Bytes behind this place were made unreadable, so that the opening left all of them.
+fn is_unread_behind(world: &World, report: &OpenReport, segment: u64, position: u64) -> bool {
+    let is_behind = |damage: &OpenDamage| match damage {
+        OpenDamage::Unreadable { segment: at, position: from } => {
+            (*at, *from) >= (segment, position)
+        }
+        _ => false,
+    };
+    world.allowed.borrow().injected_any(corelog_io::IoOp::Read)
+        && report.damage.iter().any(is_behind)
 }
 
 /// Tells the oracle what an opening now may find damaged.

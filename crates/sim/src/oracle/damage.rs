@@ -108,6 +108,14 @@ impl Oracle {
         last
     }
 
+    /// Whether a write may have been interrupted at `position` of a segment: not where a batch is known
+    /// to stand that a crash must not take.
+    pub(crate) fn may_be_torn(&self, segment: u64, position: u64) -> bool {
+        let mut known = self.known_in(segment);
+        let touched = known.find(|(_, _, bytes)| bytes.end > position);
+        touched.is_none_or(|(_, end, _)| end > self.safe_from_kill)
+    }
+
     /// What is known of a segment from its start on without a gap: base and end offset, and bytes.
     fn known_in(&self, segment: u64) -> impl Iterator<Item = (u64, u64, Range<u64>)> {
         let next_segment = self.damage.segments.range(segment + 1..).next().copied();

@@ -61,6 +61,13 @@ impl Oracle {
         self.check_start(start, latest_us)
     }
 
+    /// Whether the message at `offset` may have been let go: it lies below the start, or a step that
+    /// moves that may have been cut short.
+    pub(crate) fn may_be_trimmed(&self, offset: u64) -> bool {
+        let Retained { start, trim_most, deletes, rule, .. } = self.retained;
+        offset < start.max(trim_most) || deletes || rule.is_some()
+    }
+
     /// The manifest is lost, and files of segments that were dropped are there again: the log may seem
     /// to begin at any of them, with a hole at `offset`.
     pub(crate) fn start_is_lost(&mut self, offset: u64) {

@@ -270,6 +270,21 @@ fn an_answer_is_late_where_the_group_goes_meanwhile() {
 }
 
 #[test]
+fn a_torn_tail_is_none_below_what_was_promised() {
+    let mut oracle = called([Ack::Written; 3]);
+    for number in 0..2 {
+        oracle.answered(number, told(number as u64, 10 + number as u64)).unwrap();
+    }
+    let len = |number: u64| stored(number, number, 10).bytes.len() as u64;
+    assert!(!oracle.may_be_torn(0, 0) && !oracle.may_be_torn(0, len(0)));
+    assert!(oracle.may_be_torn(0, len(0) + len(1)));
+    // Nor is a hole in the log what was trimmed, unless that was asked for.
+    assert!(!oracle.may_be_trimmed(0));
+    oracle.trim_asked(1);
+    assert!(oracle.may_be_trimmed(0) && !oracle.may_be_trimmed(1));
+}
+
+#[test]
 fn a_new_life_of_the_id_has_nothing_of_the_old_one() {
     let mut oracle = answered([Ack::Durable; 3]);
     let attempt = oracle.offset_called(who(1), Value::At(1), 1);
