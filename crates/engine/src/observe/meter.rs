@@ -37,6 +37,7 @@ pub(crate) struct Meter {
     errors: Cell<u64>,
     /// Somebody looks for operations that hang.
     pub(crate) watched: Cell<bool>,
+    over: Cell<bool>,
 }
 
 /// Operations by number; numbers are given again.
@@ -71,6 +72,7 @@ impl Meter {
             slow: Cell::new(0),
             errors: Cell::new(0),
             watched: Cell::new(false),
+            over: Cell::new(false),
         }
     }
 
@@ -122,6 +124,15 @@ impl Meter {
             let Begun { op, path, position, hangs, .. } = begun;
             self.events.io_slow(self.shard, op, &path, position, took, hangs);
         }
+    }
+
+    /// The shard has ended: nobody looks any more.
+    pub(crate) fn leave(&self) {
+        self.over.set(true);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.get()
     }
 
     /// How long to wait between two looks.

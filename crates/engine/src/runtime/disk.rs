@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use corelog_io::{Disk, IoError, IoOp, Open};
@@ -49,7 +50,7 @@ pub(super) struct ShardIo {
     direct: bool,
     /// Taken at the end, to be closed: what a partition that failed has left may keep `self` alive.
     pub(super) template: RefCell<Option<DmaFile>>,
-    meter: Rc<Meter>,
+    pub(super) meter: Rc<Meter>,
     /// Reads that found no buffer free.
     read_waits: Cell<u64>,
 }
@@ -157,18 +158,8 @@ impl ShardIo {
     /// somebody looks for such that do not end.
     pub(super) fn timed(&self, op: IoOp, path: &Rc<Path>, position: Option<u64>) -> Operation {
         let operation = self.meter.begin(op, path, position);
-        if !self.meter.watched.replace(true) {
-            let meter = Rc::clone(&self.meter);
-            let looking = async move {
-                loop {
-                    timers::sleep(meter.look_every()).await;
-                    if !meter.look() {
-                        meter.watched.set(false);
-                        break;
-                    }
-                }
-            };
-            glommio::spawn_local(contained(looking)).detach();
+        if !self.meter.is_over() && !self.meter.watched.replace(true) {
+            glommio::spawn_local(contained(look(Rc::clone(&self.meter)))).detach();
         }
         operation
     }
@@ -191,6 +182,22 @@ impl ShardIo {
             drop(flight);
         })
         .detach();
+    }
+}
+
+/// Looks for operations that do not end while any is under way. Ends with the shard, which wakes it:
+/// glommio leaks a task that sleeps when its executor goes, and this one holds the histograms.
+async fn look(meter: Rc<Meter>) {
+    loop {
+        let mut sleep = pin!(timers::sleep(meter.look_every()));
+        let slept_or_over = poll_fn(|cx| match meter.is_over() {
+            true => Poll::Ready(()),
+            false => sleep.as_mut().poll(cx),
+        });
+        slept_or_over.await;
+        if meter.is_over() || !meter.look() {
+            return meter.watched.set(false);
+        }
     }
 }
 

@@ -187,6 +187,7 @@ fn serve(shard: Ready, main: &ShardMain) -> ShardEnd {
             io.flights.idle().await;
             wait_for_leases(&io, options.lease_patience).await;
             io.phase.set(Phase::Left);
+            io.meter.leave();
             ended.map_err(|panic| panic.to_string())
         })
     }));
