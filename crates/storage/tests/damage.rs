@@ -373,7 +373,7 @@ fn opening_reads_the_tail_and_not_the_data() {
 #[test]
 fn a_tail_at_the_very_end_of_the_reserved_space_is_found() {
     // The last batch ends exactly at the file's allocated length, and exactly at a block.
-    for size in [4096 - 304, (256 << 10) - 304, 8192 - 304] {
+    for size in [4096 - 304, (64 << 10) - 304, 8192 - 304] {
         let sim = Sim::new(size as u64);
         let model = filled_and_killed(&sim, LogConfig::default(), &[size]);
         let end = *starts(&model).last().unwrap();

@@ -311,8 +311,8 @@ fn a_thousand_idle_ones() {
             append_wait(log, &batch(1, &[100]), Ack::Written).await;
         }
         let used = sim.disk().used();
-        // 256 KiB and the batch, in whole blocks, and the manifest.
-        assert!(used <= 1_000 * ((256 << 10) + 4_096 + 8_192), "{used} bytes");
+        // 64 KiB and the batch, in whole blocks, and the manifest.
+        assert!(used <= 1_000 * ((64 << 10) + 4_096 + 8_192), "{used} bytes");
         for log in &all {
             log.close().await.unwrap();
         }
