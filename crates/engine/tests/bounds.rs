@@ -116,11 +116,21 @@ fn flood(client: &Client, topic: u32, partitions: u32, rounds: u32) -> usize {
     busy
 }
 
+/// A poll, again while the places of those that were given up a moment ago are on their way back.
+fn poll(client: &Client, id: PartitionId) -> corelog::Records {
+    for _ in 0..5_000 {
+        match client.poll_blocking(id, Poll::first()) {
+            Err(PollError::Busy) => thread::sleep(Duration::from_millis(1)),
+            polled => return polled.expect("it is there"),
+        }
+    }
+    panic!("places of polls that were given up are not given back");
+}
+
 /// Reads everything back.
 fn read(client: &Client, topic: u32, partitions: u32, rounds: u32) {
     for partition in 0..partitions {
-        let records = client.poll_blocking(id(topic, partition), Poll::first());
-        let records = records.expect("it is there");
+        let records = poll(client, id(topic, partition));
         assert_eq!((records.first_offset(), records.messages()), (Some(0), rounds), "{partition}");
         for batch in records.batches() {
             batch.expect("whole").verify().expect("as it was sent");

@@ -198,8 +198,16 @@ fn segments(day: &Day) -> Vec<u64> {
 async fn look(day: &Day) {
     // A pass is over since the clock was set.
     sleep(day, 2 * PASS + SLACK).await;
-    let (now, expiry) = (day.sim.clock().now_us(), EXPIRY.as_micros() as u64);
+    let now = day.sim.clock().now_us();
     let segments = segments(day);
+    check_ages(day, &segments, now);
+    let start = day.client.watermarks(ID).await.unwrap().start();
+    assert_eq!(start, segments[0], "the log begins with its oldest file");
+}
+
+/// What lies in sealed segments is not older than it may be, what went before was old enough.
+fn check_ages(day: &Day, segments: &[u64], now: u64) {
+    let expiry = EXPIRY.as_micros() as u64;
     let passes_ago = now - (2 * PASS + SLACK).as_micros() as u64;
     let stamps = day.stamps.borrow();
     for pair in segments.windows(2) {
@@ -211,9 +219,6 @@ async fn look(day: &Day) {
         let last = stamps[gone as usize];
         assert!(last + expiry <= day.latest_us.get(), "{gone} was deleted too early");
     }
-    drop(stamps);
-    let start = day.client.watermarks(ID).await.unwrap().start();
-    assert_eq!(start, segments[0], "the log begins with its oldest file");
 }
 
 /// The most that was seen in the second hour; no later hour may hold more.

@@ -80,6 +80,13 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         self.shared.open(&path, how).await
     }
 
+    /// `file` is the active segment's, open since the opening of the partition.
+    pub(crate) fn enter(self: &Rc<Self>, file: Rc<FileOf<P>>) {
+        let actives = self.shared.actives();
+        self.hold(file, actives.enter());
+        actives.park_surplus();
+    }
+
     /// `file` is the active segment's, by `permit`.
     pub(crate) fn hold(self: &Rc<Self>, file: Rc<FileOf<P>>, permit: Permit) {
         *self.file.borrow_mut() = Some(Active { file, permit });

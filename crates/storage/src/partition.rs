@@ -172,10 +172,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             inner.poison(error);
         }
         let inner = Rc::new(inner);
-        if let Some(file) = opened.file {
-            inner.hold(file, inner.shared.actives().enter());
-            inner.shared.actives().park_surplus();
-        }
+        opened.file.into_iter().for_each(|file| inner.enter(file));
         // Before an append could give an offset that counts as consumed.
         if must_store
             && inner.appender.borrow().fault().is_none()

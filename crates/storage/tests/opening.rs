@@ -206,7 +206,7 @@ fn an_index_that_could_not_be_read_once_is_read_the_next_time() {
             assert_eq!(got.next, offset + 1);
             log.stats().disk_read_bytes - before
         };
-        sim.disk().inject(Fault::fail(errno::EMFILE).of(IoOp::Open).on(".index"));
+        sim.disk().inject(Fault::fail(errno::EACCES).of(IoOp::Open).on(".index"));
         assert!(cost(150).await > 500_000, "without an index: from the segment's start");
         let read = cost(170).await;
         assert!(read < 100_000, "{read} bytes read with an index");
