@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use corelog_io::{Clock, Platform, Spawn};
+use corelog_io::{Clock, IoOp, Platform, Spawn};
 use corelog_shard::{Client, CopyOut, PartitionId, Shard, ShardContext, Shards};
 use corelog_storage::{OpenDamage, OpenReport, Place, Shared};
 
-use crate::door::{Control, Door, Log, not_closed, not_opened, not_reopened, refused};
+use crate::door::{Cause, Control, Door, Log, not_closed, not_opened, not_reopened, refused};
 use crate::mischief;
 use crate::params::Way;
 use crate::probes::Probe;
@@ -181,7 +181,7 @@ impl Engine {
         judge_damage(world, partition, report);
         let part = &world.parts[partition];
         // A slot of the table that the device does not give back counts as damaged.
-        let lost = world.allowed.borrow().injected_any(corelog_io::IoOp::Read);
+        let lost = world.allowed.borrow().injected_any(IoOp::Read);
         if !part.ruled.get() {
             part.oracle.borrow_mut().start_rests();
         }
@@ -255,14 +255,14 @@ fn judge_damage(world: &World, partition: usize, report: &OpenReport) {
         match damage {
             // The device did not give the rest of the segment back then; it is not lost.
             OpenDamage::Unreadable { segment, position }
-                if world.allowed.borrow().injected_any(corelog_io::IoOp::Read) =>
+                if world.allowed.borrow().injected_any(IoOp::Read) =>
             {
                 world.hit(Probe::Unreadable);
                 oracle.borrow_mut().harmed(*segment, *position..u64::MAX);
             }
             // Neither of its slots was given back, so it counts as lost.
             OpenDamage::Manifest | OpenDamage::ConsumerOffsets
-                if world.allowed.borrow().injected_any(corelog_io::IoOp::Read) => {}
+                if world.allowed.borrow().injected_any(IoOp::Read) => {}
             // Where the log began is lost with the manifest, and files that could not be removed
             // stand before it.
             OpenDamage::MissingSegment { offset }
@@ -292,8 +292,7 @@ fn is_unread_behind(world: &World, report: &OpenReport, segment: u64, position: 
         }
         _ => false,
     };
-    world.allowed.borrow().injected_any(corelog_io::IoOp::Read)
-        && report.damage.iter().any(is_behind)
+    world.allowed.borrow().injected_any(IoOp::Read) && report.damage.iter().any(is_behind)
 }
 
 /// Tells the oracle what an opening now may find damaged.
@@ -331,7 +330,9 @@ fn probe(world: &World, report: &OpenReport) {
 /// Judges a failed opening or close. True where the caller may try again.
 pub(crate) fn judge(world: &World, partition: usize, what: &str, error: &Control) -> bool {
     let allowed = match error {
-        Control::Io(cause) => world.allowed.borrow().error(*cause),
+        Control::Io(cause) => {
+            world.allowed.borrow().error(*cause) || is_rot_meanwhile(world, partition, *cause)
+        }
         Control::Poisoned(cause) => world.allowed.borrow().poison(*cause),
         Control::Refused | Control::Busy => true,
         // Its own close gives the lock back before it answers.
@@ -346,6 +347,12 @@ pub(crate) fn judge(world: &World, partition: usize, what: &str, error: &Control
         world.fail(format!("partition {partition}: {what} failed without a cause: {error:?}"));
     }
     allowed
+}
+
+/// A bit flipped between two reads of one opening, which found that they differ.
+fn is_rot_meanwhile(world: &World, partition: usize, cause: Cause) -> bool {
+    let differs = Cause { op: IoOp::Read, errno: None, kind: std::io::ErrorKind::Other };
+    cause == differs && world.parts[partition].oracle.borrow().expects_damage()
 }
 
 /// Virtual time now, microseconds since the epoch, as the partitions see it.

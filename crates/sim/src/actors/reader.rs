@@ -62,8 +62,7 @@ pub(super) async fn poll(
     if part.oracle.borrow().incarnation() != life || !world.judge_marks(partition, marks, known) {
         return None;
     }
-    let faults = world.allowed.borrow().has_errors();
-    let before = door.bounds(marks, fsync, faults);
+    let before = door.bounds(marks, fsync, world.allowed.borrow().has_errors());
     let read = world.sim.disk().count(IoOp::Read);
     let PollQuery { from, max_messages, max_bytes, .. } = query;
     let next = match from {
