@@ -147,7 +147,7 @@ fn whoever_watches_is_told_times_and_news() {
             let batch = batch([number]);
             client.append(id(0), batch, ack).await.unwrap();
         }
-        client.poll(id(0), from(0)).await.unwrap();
+        assert_eq!(client.poll(id(0), from(0)).await.unwrap().messages(), 3);
         let waited =
             corelog_storage::PollQuery { max_wait: std::time::Duration::from_millis(5), ..from(3) };
         assert!(client.poll(id(0), waited).await.unwrap().is_empty());

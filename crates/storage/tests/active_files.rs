@@ -135,15 +135,12 @@ fn a_crash_meets_parked_partitions_and_takes_nothing() {
     for seed in 0..60 {
         let (sim, config) = (Sim::new(seed), config_of(seed));
         let mut rng = Rng::new(seed);
-        let given = std::cell::RefCell::new(vec![Given::new(); 5]);
+        let mut given = vec![Given::new(); 5];
         let until = Duration::from_micros(rng.between(2_000, 120_000));
         sim.run(async {
             let platform = sim.platform();
             let (logs, _) = open_all(platform, 5, 1, &config).await;
-            let mut busy = std::pin::pin!(async {
-                let mut given = given.borrow_mut();
-                work(platform, &logs, &mut rng, &mut given).await;
-            });
+            let mut busy = std::pin::pin!(work(platform, &logs, &mut rng, &mut given));
             let mut crash = std::pin::pin!(platform.clock().sleep(until));
             std::future::poll_fn(|cx| match busy.as_mut().poll(cx) {
                 std::task::Poll::Pending => crash.as_mut().poll(cx),
@@ -157,7 +154,6 @@ fn a_crash_meets_parked_partitions_and_takes_nothing() {
         } else {
             sim.disk().process_kill(seed)
         }
-        let given = given.into_inner();
         sim.run(async {
             let (logs, _) = open_all(sim.platform(), 5, 1, &config).await;
             for ((log, given), number) in logs.iter().zip(&given).zip(0..) {

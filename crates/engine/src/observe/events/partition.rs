@@ -108,7 +108,7 @@ impl Events {
     }
 
     pub(crate) fn partition_poisoned(&self, shard: usize, id: PartitionId, fault: &Fault) {
-        let Fault { since_us, error } = fault;
+        let Fault { since_us, error, .. } = fault;
         tell_of!(self, shard, id, "partition_poisoned", "corelog::fault", ERROR,
             { since_us = *since_us, op = error.op.name(), path = %error.path.display(),
               error = %error, },
