@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::{Parser, ValueEnum};
+use corelog::calls::Call;
 use corelog::error::Unavailable;
-use corelog::{Ack, Call, Client, Engine, TopicConfig};
+use corelog::{Ack, Client, Engine, TopicConfig};
 use corelog_bench::micro::{
     self, BenchAlloc, Failed, HasOptions, Options, Ratio, Row, Run, Sample, Table, Unit, partition,
     process,

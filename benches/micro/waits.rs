@@ -5,8 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use corelog::calls::Call;
 use corelog::error::PollError;
-use corelog::{Ack, Call, Client, Engine, Poll, Records, TopicConfig};
+use corelog::{Ack, Client, Engine, Poll, Records, TopicConfig};
 use corelog_bench::micro::{
     self, BenchAlloc, Failed, Options, Ratio, Row, Run, Sample, Table, Unit, partition, process,
 };

@@ -104,7 +104,7 @@ fn a_panic_with_leases_out_and_io_in_flight_is_the_codes_alone() {
     assert!(stats.shards.iter().all(|shard| shard.failed.is_empty()), "no partition was hurt");
     let stored = [P, OTHER].map(|id| poll_all(&client, id, 0, 1 << 20));
     // Dropped appends may be stored, each once, whole and in order: `poll_all` verifies them.
-    assert!(stored[0].len() >= 20 + 24 && stored[1].len() >= 1 + 24);
+    assert!(stored[0].len() >= 20 + 24 && stored[1].len() > 24);
     engine.close_blocking().expect("the shards end in order");
     let (engine, client) = reopened(&dir, 1);
     for (id, before) in [P, OTHER].into_iter().zip(&stored) {

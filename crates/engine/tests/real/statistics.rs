@@ -148,7 +148,7 @@ fn what_is_refused_for_want_of_room_is_counted() {
     let now = stats(&client);
     assert_eq!((now.shards[0].refused, now.shards[0].polls_in_flight), (1, 1));
     client.append_blocking(P, batch(1, 1, 10), Ack::Written).expect("it fits");
-    waits.wait().expect("there is a message");
+    assert_eq!(waits.wait().expect("there is a message").messages(), 1);
     let timed = stats(&client).latencies[0][Timed::PollMemory].count();
     assert_eq!(timed, before, "it waited");
     engine.close_blocking().expect("nothing is wrong");
