@@ -182,10 +182,12 @@ impl Engine {
         let part = &world.parts[partition];
         // A slot of the table that the device does not give back counts as damaged.
         let lost = world.allowed.borrow().injected_any(IoOp::Read);
+        let checked = part.oracle.borrow_mut().opened(marks, lost, world.latest_us());
+        // Behind the look at where the log begins: what moved that may have been decided in the life
+        // before, when less was stored.
         if !part.ruled.get() {
             part.oracle.borrow_mut().start_rests();
         }
-        let checked = part.oracle.borrow_mut().opened(marks, lost, world.latest_us());
         match checked {
             Ok(openness) => {
                 if openness.answered_lost > 0 {
