@@ -1,8 +1,8 @@
 //! The error codes of the wire, and which of them the engine's errors are.
 
 use corelog::error::{
-    AppendError, ChangeError, ControlError, FormatErrorKind, GroupError, OffsetError, OptionError,
-    PollError, Unavailable, storage,
+    AppendError, CatalogItem, ChangeError, ControlError, FormatErrorKind, GroupError, OffsetError,
+    OptionError, PollError, Unavailable, storage,
 };
 
 /// What went wrong, as a number of the wire. 0 is success and none of these.
@@ -56,20 +56,23 @@ pub(crate) fn of_change(error: &ChangeError) -> Failure {
     let found = |status| Failure::Result(status);
     match error {
         ChangeError::Name(_) => Failure::Refused(Status::INVALID_COMMAND),
-        ChangeError::Unknown { what, .. } => found(match *what {
-            "stream" => Status::STREAM_NOT_FOUND,
-            "topic" => Status::TOPIC_NOT_FOUND,
-            _ => Status::GROUP_NOT_FOUND,
+        ChangeError::Unknown { what, .. } => found(match what {
+            CatalogItem::Stream => Status::STREAM_NOT_FOUND,
+            CatalogItem::Topic => Status::TOPIC_NOT_FOUND,
+            CatalogItem::Partition => Status::PARTITION_NOT_FOUND,
+            CatalogItem::ConsumerGroup => Status::GROUP_NOT_FOUND,
+            _ => Status::ERROR,
         }),
-        ChangeError::NameTaken { what, .. } => found(match *what {
-            "stream" => Status::STREAM_NAME_TAKEN,
-            "topic" => Status::TOPIC_NAME_TAKEN,
-            _ => Status::GROUP_NAME_TAKEN,
+        ChangeError::NameTaken { what, .. } => found(match what {
+            CatalogItem::Stream => Status::STREAM_NAME_TAKEN,
+            CatalogItem::Topic => Status::TOPIC_NAME_TAKEN,
+            CatalogItem::ConsumerGroup => Status::GROUP_NAME_TAKEN,
+            _ => Status::ERROR,
         }),
-        ChangeError::Full { what, .. } => found(match *what {
-            "streams" => Status::TOO_MANY_STREAMS,
-            "topics of a stream" => Status::TOO_MANY_TOPICS,
-            "partitions of a topic" => Status::PARTITION_IDS_EXHAUSTED,
+        ChangeError::Full { what, .. } => found(match what {
+            CatalogItem::Stream => Status::TOO_MANY_STREAMS,
+            CatalogItem::Topic => Status::TOO_MANY_TOPICS,
+            CatalogItem::Partition => Status::PARTITION_IDS_EXHAUSTED,
             _ => Status::ERROR,
         }),
         ChangeError::PartitionsPerRequest { .. } => Failure::Refused(Status::TOO_MANY_PARTITIONS),

@@ -18,7 +18,7 @@
 use std::fmt;
 use std::io;
 
-pub use crate::catalog::{CatalogError, ChangeError};
+pub use crate::catalog::{CatalogError, CatalogItem, ChangeError};
 pub use crate::clock_keeper::ClockError;
 pub use crate::groups::{GroupError, GroupOffsetError, GroupPollError};
 pub use crate::limits::InvalidLimit;

@@ -43,6 +43,43 @@ pub enum CatalogError {
     },
 }
 
+/// What a change was about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CatalogItem {
+    /// A stream.
+    Stream,
+    /// A topic of a stream.
+    Topic,
+    /// A partition of a topic.
+    Partition,
+    /// A consumer group of a topic.
+    ConsumerGroup,
+}
+
+impl CatalogItem {
+    /// All that there can be of it in one place.
+    fn plural(self) -> &'static str {
+        match self {
+            CatalogItem::Stream => "streams",
+            CatalogItem::Topic => "topics of a stream",
+            CatalogItem::Partition => "partitions of a topic",
+            CatalogItem::ConsumerGroup => "consumer groups of a topic",
+        }
+    }
+}
+
+impl fmt::Display for CatalogItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CatalogItem::Stream => "stream",
+            CatalogItem::Topic => "topic",
+            CatalogItem::Partition => "partition",
+            CatalogItem::ConsumerGroup => "consumer group",
+        })
+    }
+}
+
 /// A stream, topic, partition or consumer group was not created, changed or deleted. But for the
 /// last variants nothing was changed.
 #[derive(Debug)]
@@ -53,14 +90,14 @@ pub enum ChangeError {
     /// There is no such stream, topic or consumer group.
     Unknown {
         /// Which of them.
-        what: &'static str,
+        what: CatalogItem,
         /// As it was asked for: a number, or a name in quotes.
         identifier: String,
     },
     /// Another one has the name.
     NameTaken {
-        /// "stream", "topic" or "consumer group".
-        what: &'static str,
+        /// What it is.
+        what: CatalogItem,
         /// The name.
         name: String,
         /// Who has it.
@@ -69,7 +106,7 @@ pub enum ChangeError {
     /// There are as many as there can be.
     Full {
         /// Of what.
-        what: &'static str,
+        what: CatalogItem,
         /// How many there can be.
         max: u32,
     },
@@ -149,9 +186,11 @@ impl fmt::Display for ChangeError {
             ChangeError::NameTaken { what, name, id } => {
                 write!(f, "{what} {id} has the name {name:?} already; choose another")
             }
-            ChangeError::Full { what, max } => {
-                write!(f, "there are {max} {what} already, which is the limit; delete one first")
-            }
+            ChangeError::Full { what, max } => write!(
+                f,
+                "there are {max} {} already, which is the limit; delete one first",
+                what.plural()
+            ),
             ChangeError::PartitionsPerRequest { asked, min, max } => {
                 write!(f, "{asked} partitions in one request: ask for {min} to {max}")
             }

@@ -33,7 +33,7 @@ use corelog_io::{IoError, IoOp};
 use corelog_shard::{Follow, PartitionId};
 use corelog_storage::LogConfig;
 
-pub use error::{CatalogError, ChangeError};
+pub use error::{CatalogError, CatalogItem, ChangeError};
 pub(crate) use model::Model;
 pub(crate) use plan::{Ended, Plan};
 pub(crate) use protocol::{Step, after, opening};

@@ -7,7 +7,7 @@ use corelog_format::{Identifier, Name, OptionsBlock};
 use corelog_shard::{Follow, PartitionId};
 
 use super::Entry;
-use super::error::ChangeError;
+use super::error::{CatalogItem, ChangeError};
 use super::model::{Model, Stream, Topic};
 use super::record::{GroupRecord, PartitionRecord, StreamRecord, TopicRecord};
 use super::row::Row;
@@ -43,9 +43,13 @@ impl Model {
     pub(crate) fn create_stream(&self, name: &str, now_us: u64) -> Planned<u32> {
         let name = checked(name)?;
         if let Some(id) = self.streams.id_of(&name) {
-            return Err(ChangeError::NameTaken { what: "stream", name: name.to_string(), id });
+            return Err(ChangeError::NameTaken {
+                what: CatalogItem::Stream,
+                name: name.to_string(),
+                id,
+            });
         }
-        let id = free("streams", self.streams.lowest_free(), STREAMS_MAX)?;
+        let id = free(CatalogItem::Stream, self.streams.lowest_free(), STREAMS_MAX)?;
         let record = Some(StreamRecord { created_us: now_us, name });
         Ok((id, Plan { rows: vec![Row::Stream { id, record }], ..Plan::default() }))
     }
@@ -56,7 +60,7 @@ impl Model {
         if let Some(other) = self.streams.id_of(&name)
             && other != id
         {
-            let (what, name, id) = ("stream", name.to_string(), other);
+            let (what, name, id) = (CatalogItem::Stream, name.to_string(), other);
             return Err(ChangeError::NameTaken { what, name, id });
         }
         let record = Some(StreamRecord { name, ..stream.record.clone() });
@@ -97,13 +101,17 @@ impl Model {
         let (stream_id, stream) = self.stream(stream)?;
         let name = checked(name)?;
         if let Some(id) = stream.topics.id_of(&name) {
-            return Err(ChangeError::NameTaken { what: "topic", name: name.to_string(), id });
+            return Err(ChangeError::NameTaken {
+                what: CatalogItem::Topic,
+                name: name.to_string(),
+                id,
+            });
         }
         options.config().validate()?;
         let count = options.config().partitions;
         // A topic may begin without partitions.
         per_request(count, 0)?;
-        let id = free("topics of a stream", stream.topics.lowest_free(), TOPICS_MAX)?;
+        let id = free(CatalogItem::Topic, stream.topics.lowest_free(), TOPICS_MAX)?;
         let options = Arc::new(options.clone());
         let record = TopicRecord { created_us: now_us, name, options, next_group: 0 };
         let mut plan = Plan::default();
@@ -129,7 +137,7 @@ impl Model {
         if let Some(other) = stream.topics.id_of(&name)
             && other != id
         {
-            let (what, name, id) = ("topic", name.to_string(), other);
+            let (what, name, id) = (CatalogItem::Topic, name.to_string(), other);
             return Err(ChangeError::NameTaken { what, name, id });
         }
         let options = Arc::new(topic.record.options.patched(patch)?);
@@ -178,7 +186,7 @@ impl Model {
         let before = topic.record.partitions();
         let after = before + count;
         if after > PARTITIONS_MAX {
-            return Err(ChangeError::Full { what: "partitions of a topic", max: PARTITIONS_MAX });
+            return Err(ChangeError::Full { what: CatalogItem::Partition, max: PARTITIONS_MAX });
         }
         let record = topic.record.with_partitions(after);
         record.options.config().check_together()?;
@@ -227,12 +235,12 @@ impl Model {
         let (topic_id, topic) = found_topic(stream, topic)?;
         let name = checked(name)?;
         if let Some(id) = topic.groups.id_of(&name) {
-            let (what, name) = ("consumer group", name.to_string());
+            let (what, name) = (CatalogItem::ConsumerGroup, name.to_string());
             return Err(ChangeError::NameTaken { what, name, id });
         }
         let id = topic.record.next_group;
         let Some(next_group) = id.checked_add(1) else {
-            return Err(ChangeError::Full { what: "consumer groups of a topic", max: u32::MAX });
+            return Err(ChangeError::Full { what: CatalogItem::ConsumerGroup, max: u32::MAX });
         };
         let record = Some(GroupRecord { created_us: now_us, name });
         let topic_record = Some(TopicRecord { next_group, ..topic.record.clone() });
@@ -251,7 +259,8 @@ impl Model {
     ) -> Planned<()> {
         let (stream_id, stream) = self.stream(stream)?;
         let (topic_id, topic) = found_topic(stream, topic)?;
-        let id = topic.groups.find(group).ok_or_else(|| unknown("consumer group", group))?;
+        let id =
+            topic.groups.find(group).ok_or_else(|| unknown(CatalogItem::ConsumerGroup, group))?;
         let row = Row::Group { stream: stream_id, topic: topic_id, id, record: None };
         let mut plan = Plan { rows: vec![row], ..Plan::default() };
         plan.tell(stream_id, topic_id, topic, &topic.record, topic.partitions.len() as u32);
@@ -262,7 +271,7 @@ impl Model {
     }
 
     fn stream(&self, stream: Identifier<'_>) -> Result<(u32, &Stream), ChangeError> {
-        self.find_stream(stream).ok_or_else(|| unknown("stream", stream))
+        self.find_stream(stream).ok_or_else(|| unknown(CatalogItem::Stream, stream))
     }
 }
 
@@ -356,10 +365,10 @@ fn found_topic<'a>(
     stream: &'a Stream,
     topic: Identifier<'_>,
 ) -> Result<(u32, &'a Topic), ChangeError> {
-    stream.find_topic(topic).ok_or_else(|| unknown("topic", topic))
+    stream.find_topic(topic).ok_or_else(|| unknown(CatalogItem::Topic, topic))
 }
 
-pub(super) fn unknown(what: &'static str, identifier: Identifier<'_>) -> ChangeError {
+pub(super) fn unknown(what: CatalogItem, identifier: Identifier<'_>) -> ChangeError {
     let identifier = match identifier {
         Identifier::Numeric(id) => id.to_string(),
         Identifier::String(name) => format!("{:?}", name.as_str()),
@@ -371,7 +380,7 @@ fn checked(name: &str) -> Result<Arc<str>, ChangeError> {
     Name::new(name).map(|name| name.as_str().into()).map_err(ChangeError::Name)
 }
 
-fn free(what: &'static str, id: u32, max: u32) -> Result<u32, ChangeError> {
+fn free(what: CatalogItem, id: u32, max: u32) -> Result<u32, ChangeError> {
     if id < max { Ok(id) } else { Err(ChangeError::Full { what, max }) }
 }
 

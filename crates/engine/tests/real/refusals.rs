@@ -1,6 +1,6 @@
 //! Input that must not get in: typed errors that name field and place, and the engine lives on.
 
-use corelog::error::{AppendError, ChangeError, FormatError, PollError};
+use corelog::error::{AppendError, CatalogItem, ChangeError, FormatError, PollError};
 use corelog::{Ack, PartitionId, Poll, TopicConfig};
 use corelog_format::checksum::xxh3;
 
@@ -136,9 +136,12 @@ fn topics_that_cannot_be_are_refused_and_leave_nothing() {
     }
     let taken = catalog.topic(0, 0).expect("it is there").name;
     let error = catalog.create_topic("only", &taken, config()).wait().unwrap_err();
-    assert!(matches!(error, ChangeError::NameTaken { id: 0, .. }), "{error}");
+    assert!(
+        matches!(error, ChangeError::NameTaken { what: CatalogItem::Topic, id: 0, .. }),
+        "{error}"
+    );
     let error = catalog.create_topic(1, "t", config()).wait().unwrap_err();
-    assert!(matches!(error, ChangeError::Unknown { what: "stream", .. }), "{error}");
+    assert!(matches!(error, ChangeError::Unknown { what: CatalogItem::Stream, .. }), "{error}");
     engine.close_blocking().expect("nothing is wrong");
     let topics = crate::support::names(&dir.join("streams/0/topics"), "");
     assert_eq!(topics, ["0"]);
