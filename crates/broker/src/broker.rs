@@ -14,9 +14,11 @@ use futures_lite::future::block_on;
 use rustix::net::{
     AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt,
 };
+use rustix::process::{Resource, getrlimit};
 
 use crate::clients::Clients;
 use crate::listener;
+use crate::notes::Notes;
 use crate::root::RootPassword;
 use crate::serve::Here;
 use crate::shared::Shared;
@@ -57,6 +59,8 @@ pub enum StartError {
     },
     /// A shard did not take its listener.
     Shard(RunError),
+    /// There is no thread that writes notes to standard error.
+    Thread(io::Error),
 }
 
 impl fmt::Display for StartError {
@@ -67,6 +71,7 @@ impl fmt::Display for StartError {
                 write!(f, "cannot listen on {address}: {error}; choose another with --listen")
             }
             StartError::Shard(error) => error.fmt(f),
+            StartError::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }
     }
 }
@@ -77,6 +82,7 @@ impl std::error::Error for StartError {
             StartError::Engine(error) => Some(error),
             StartError::Listen { error, .. } => Some(error),
             StartError::Shard(error) => Some(error),
+            StartError::Thread(error) => Some(error),
         }
     }
 }
@@ -91,6 +97,7 @@ impl Broker {
         // Until all shards listen.
         let reserved = reserve(config.listen).map_err(refused)?;
         let listen = reserved.address;
+        let notes = Notes::start(io::stderr()).map_err(StartError::Thread)?;
         let builder = Engine::builder(&config.data);
         let builder = config.shards.map_or(builder.clone(), |shards| builder.shards(shards));
         let engine = builder.open().map_err(StartError::Engine)?;
@@ -99,7 +106,9 @@ impl Broker {
             data: config.data,
             password: config.password,
             clients: Arc::new(Clients::default()),
+            clients_max: clients_max(),
             began: SystemTime::now(),
+            notes,
         });
         let broker = Broker { engine, listen };
         for shard in 0..broker.engine.shards() {
@@ -135,6 +144,13 @@ impl Broker {
         let started = block_on(started).map_err(StartError::Shard)?;
         started.map_err(|error| StartError::Listen { address, error })
     }
+}
+
+/// Connections that there may be: half of what files the process may open. The other half is the
+/// engine's, whose appends would fail without.
+fn clients_max() -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(files / 2).unwrap_or(usize::MAX)
 }
 
 /// An address that nobody else gets while this is kept.

@@ -31,13 +31,15 @@ struct Entry {
     pulse: Arc<Pulse>,
 }
 
-/// When a connection was heard of last. Written at every request, so outside of the lock.
+/// What every request of a connection looks at or writes, so outside of the lock.
 #[derive(Default)]
 struct Pulse {
-    /// Seconds since the table began.
+    /// When it was heard of last: seconds since the table began.
     heard: AtomicU64,
     /// Silent for so long that its memberships have ended.
     is_stale: AtomicBool,
+    /// Its client has logged in on another connection since.
+    is_fenced: AtomicBool,
 }
 
 /// A connection's place in the table, given up when this is dropped.
@@ -59,16 +61,19 @@ impl Default for Clients {
 }
 
 impl Clients {
-    /// Takes a connection in.
-    pub(crate) fn seat(self: &Arc<Self>, peer: SocketAddr) -> Seat {
+    /// Takes a connection in, where fewer than `max` are there.
+    pub(crate) fn seat(self: &Arc<Self>, peer: SocketAddr, max: usize) -> Option<Seat> {
         let mut table = self.lock();
+        if table.connections.len() >= max {
+            return None;
+        }
         let number = table.next;
         table.next += 1;
         let pulse = Arc::new(Pulse::default());
         pulse.heard.store(self.now(), Ordering::Relaxed);
         let entry = Entry { peer, client: None, pulse: Arc::clone(&pulse) };
         table.connections.insert(number, entry);
-        Seat { clients: Arc::clone(self), number, pulse }
+        Some(Seat { clients: Arc::clone(self), number, pulse })
     }
 
     /// Marks whoever has been silent for too long at `now` and is `bound` to something, and answers
@@ -142,16 +147,21 @@ impl Seat {
     /// connection with the same client id is fenced from now on.
     pub(crate) fn log_in(&self, client: ClientId) -> u64 {
         let mut table = self.clients.lock();
-        table.latest.insert(client, self.number);
+        let before = table.latest.insert(client, self.number);
+        if let Some(entry) = before.and_then(|number| table.connections.get(&number)) {
+            entry.pulse.is_fenced.store(true, Ordering::Release);
+        }
+        self.pulse.is_fenced.store(false, Ordering::Release);
         if let Some(entry) = table.connections.get_mut(&self.number) {
             entry.client = Some(client);
         }
         self.clients.sessions.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// True where another connection has logged in with the client id of this one since.
-    pub(crate) fn is_fenced(&self, client: ClientId) -> bool {
-        self.clients.lock().latest.get(&client) != Some(&self.number)
+    /// True where another connection has logged in with the client id of this one since. Asked at
+    /// every request, so it takes no lock.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.pulse.is_fenced.load(Ordering::Acquire)
     }
 
     /// Notes that nobody is logged in here any more. True where the client is not logged in
@@ -182,24 +192,33 @@ mod tests {
         "127.0.0.1:4000".parse().unwrap()
     }
 
+    fn seat(clients: &Arc<Clients>) -> Seat {
+        clients.seat(peer(), 2).expect("there is room")
+    }
+
     #[test]
     fn the_latest_login_of_a_client_fences_the_others() {
         let clients = Arc::new(Clients::default());
-        let (one, other) = (clients.seat(peer()), clients.seat(peer()));
+        let (one, other) = (seat(&clients), seat(&clients));
         let me = ClientId(7);
         assert_eq!(one.log_in(me), 1);
-        assert!(!one.is_fenced(me));
+        assert!(!one.is_fenced());
         assert_eq!(other.log_in(me), 2);
-        assert!(one.is_fenced(me) && !other.is_fenced(me));
+        assert!(one.is_fenced() && !other.is_fenced());
         assert_eq!(one.log_out(), None, "the client is still there, elsewhere");
         assert_eq!(other.log_out(), Some(me));
         assert_eq!(other.log_out(), None, "once");
+        assert!(one.is_fenced(), "also when the other one has gone");
+        one.log_in(me);
+        assert!(!one.is_fenced());
+        one.log_in(me);
+        assert!(!one.is_fenced(), "nobody fences itself");
     }
 
     #[test]
     fn a_silent_member_is_told_once_that_it_was_given_up() {
         let clients = Arc::new(Clients::default());
-        let (member, other) = (clients.seat(peer()), clients.seat(peer()));
+        let (member, other) = (seat(&clients), seat(&clients));
         member.log_in(ClientId(1));
         other.log_in(ClientId(2));
         let is_member = |client| client == ClientId(1);
@@ -214,10 +233,11 @@ mod tests {
     #[test]
     fn who_is_gone_is_not_told() {
         let clients = Arc::new(Clients::default());
-        let (one, other) = (clients.seat(peer()), clients.seat(peer()));
+        let (one, other) = (seat(&clients), seat(&clients));
         other.log_in(ClientId(3));
         let told: Vec<_> = clients.all().iter().map(|(c, _)| (c.id, c.is_logged_in)).collect();
         assert_eq!(told, [(0, false), (1, true)]);
+        assert!(clients.seat(peer(), 2).is_none(), "two are enough");
         drop(one);
         assert_eq!(clients.count(), 1);
         assert!(clients.find(0).is_none() && clients.find(1).is_some());

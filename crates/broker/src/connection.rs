@@ -12,6 +12,14 @@ use crate::serve::{self, Here};
 use crate::session::Session;
 use crate::socket::Socket;
 
+/// Longest body of a client that has not logged in, bytes; of a longer one nothing is kept. Logins
+/// are a few hundred.
+const BEFORE_LOGIN_MAX: usize = 64 << 10;
+
+/// Requests that are served in one go where a client has sent many. Nothing of them may ever wait,
+/// and other connections want their turn.
+const IN_ONE_GO: u32 = 16;
+
 /// Memory for a header and for what comes with it: a small frame is received by one call.
 const HEADER_MEMORY: usize = 4096;
 
@@ -21,6 +29,8 @@ pub(crate) enum ConnectionError {
     Io(io::Error),
     /// What follows cannot be told apart.
     Frame(FrameError),
+    /// There are as many connections as there may be.
+    TooMany(usize),
 }
 
 impl fmt::Display for ConnectionError {
@@ -28,6 +38,9 @@ impl fmt::Display for ConnectionError {
         match self {
             ConnectionError::Io(error) => error.fmt(f),
             ConnectionError::Frame(error) => error.fmt(f),
+            ConnectionError::TooMany(max) => {
+                write!(f, "there are {max} already, half of what files the process may open")
+            }
         }
     }
 }
@@ -44,18 +57,31 @@ impl From<io::Error> for ConnectionError {
 /// Those of the socket, and a frame whose length nobody can believe.
 pub(crate) async fn run(here: &Rc<Here>, mut socket: Socket) -> Result<(), ConnectionError> {
     let peer = socket.peer()?;
-    let mut session = Session::new(here.shared.clients.seat(peer), peer, here.groups.clone());
+    let max = here.shared.clients_max;
+    let seat = here.shared.clients.seat(peer, max).ok_or(ConnectionError::TooMany(max))?;
+    let mut session = Session::new(seat, peer, here.groups.clone());
+    let mut in_turn = 0..IN_ONE_GO;
     let mut memory = Vec::with_capacity(HEADER_MEMORY);
     loop {
+        if in_turn.next().is_none() {
+            here.shard.yield_now().await;
+            in_turn = 0..IN_ONE_GO;
+        }
         memory.clear();
         if !socket.fill(&mut memory, HEADER_LEN).await? {
             return Ok(());
         }
         let header: &[u8; HEADER_LEN] = memory[..].try_into().expect("so many bytes were received");
         let body_len = frame_len(header).map_err(ConnectionError::Frame)? - HEADER_LEN;
-        let request = Request::decode(header);
-        let mut body = Vec::with_capacity(body_len);
-        if body_len > 0 && !socket.fill(&mut body, body_len).await? {
+        let mut request = Request::decode(header);
+        let mut body = Vec::new();
+        if session.login.is_none() && body_len > BEFORE_LOGIN_MAX {
+            socket.skip(body_len).await?;
+            // No answer to a stranger depends on such a body.
+            if let Ok(request) = &mut request {
+                request.checksum = 0;
+            }
+        } else if body_len > 0 && !socket.fill(&mut body, body_len).await? {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
         match request {

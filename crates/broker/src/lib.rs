@@ -13,7 +13,7 @@
 //! | status | `status` | the engine's errors as numbers of the wire |
 //! | reply | `answer`, `socket` | a header and a body; polled batches go out as they lie in memory |
 //!
-//! `clients` and `session` know who is connected and as whom.
+//! `clients` and `session` know who is connected and as whom; `notes` tells the operator.
 #![deny(unsafe_code)]
 
 mod answer;
@@ -23,6 +23,7 @@ mod command;
 mod connection;
 mod frame;
 mod listener;
+mod notes;
 mod operation;
 mod process;
 mod protocol;

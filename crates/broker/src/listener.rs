@@ -13,6 +13,10 @@ use crate::connection;
 use crate::serve::Here;
 use crate::socket::Socket;
 
+/// Rest after a connection that could not be accepted: where descriptors are used up, the next try
+/// would fail as well.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
 /// Between two looks for silent members.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
@@ -28,10 +32,9 @@ pub(crate) fn start(here: &Rc<Here>, address: SocketAddr) -> io::Result<()> {
             match listener.shared_accept().await {
                 Ok(accepted) => serve(&serving, accepted),
                 Err(error) => {
-                    // Out of descriptors, or the client is gone already. Others are served first,
-                    // so that some of them may end.
+                    // Out of descriptors, or the client is gone already.
                     serving.shared.note(format_args!("no connection accepted: {error}"));
-                    serving.shard.yield_now().await;
+                    serving.shard.sleep(ACCEPT_AGAIN).await;
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use crate::clients::Seat;
+use crate::operation::Operation;
 use corelog::consumers::{ClientId, Groups};
 
 /// Replies that are kept for a client that asks again.
@@ -58,14 +59,24 @@ impl LoggedIn {
     }
 
     /// What a change that came before was answered with.
-    pub(crate) fn before(&self, request: u64) -> Before {
-        self.changes.before(request)
+    pub(crate) fn before(&self, change: Change) -> Before {
+        self.changes.before(change)
     }
 
     /// Keeps the answer of a change.
-    pub(crate) fn keep(&mut self, request: u64, reply: Rc<[u8]>) {
-        self.changes.keep(request, reply);
+    pub(crate) fn keep(&mut self, change: Change, reply: Rc<[u8]>) {
+        self.changes.keep(change, reply);
     }
+}
+
+/// A request for a change, as far as it is told from another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// The client's number of it.
+    pub(crate) number: u64,
+    pub(crate) operation: Operation,
+    /// XXH3-64 of its body.
+    pub(crate) body: u64,
 }
 
 /// What is known of a request that asks for a change.
@@ -77,30 +88,35 @@ pub(crate) enum Before {
     Answered(Rc<[u8]>),
     /// It was carried out; its reply is not kept any more.
     Forgotten,
+    /// Another one was carried out under its number.
+    Other,
 }
 
 /// The changes of one login by their numbers, which grow.
 #[derive(Default)]
 struct Changes {
     last: u64,
-    replies: VecDeque<(u64, Rc<[u8]>)>,
+    replies: VecDeque<(Change, Rc<[u8]>)>,
 }
 
 impl Changes {
-    fn before(&self, request: u64) -> Before {
-        if request > self.last {
+    fn before(&self, change: Change) -> Before {
+        if change.number > self.last {
             return Before::Never;
         }
-        let kept = self.replies.iter().find(|(number, _)| *number == request);
-        kept.map_or(Before::Forgotten, |(_, reply)| Before::Answered(Rc::clone(reply)))
+        match self.replies.iter().find(|(kept, _)| kept.number == change.number) {
+            Some((kept, reply)) if *kept == change => Before::Answered(Rc::clone(reply)),
+            Some(_) => Before::Other,
+            None => Before::Forgotten,
+        }
     }
 
-    fn keep(&mut self, request: u64, reply: Rc<[u8]>) {
+    fn keep(&mut self, change: Change, reply: Rc<[u8]>) {
         if self.replies.len() == REPLIES_MAX {
             self.replies.pop_front();
         }
-        self.last = self.last.max(request);
-        self.replies.push_back((request, reply));
+        self.last = self.last.max(change.number);
+        self.replies.push_back((change, reply));
     }
 }
 
@@ -110,14 +126,18 @@ mod tests {
 
     #[test]
     fn a_change_is_carried_out_once() {
+        let change = |number| Change { number, operation: Operation::CreateStream, body: 7 };
         let mut changes = Changes::default();
-        assert_eq!(changes.before(1), Before::Never);
+        assert_eq!(changes.before(change(1)), Before::Never);
         for number in 1..=6_u8 {
-            changes.keep(number.into(), Rc::from([number]));
+            changes.keep(change(number.into()), Rc::from([number]));
         }
-        assert_eq!(changes.before(6), Before::Answered(Rc::from([6])));
-        assert_eq!(changes.before(2), Before::Answered(Rc::from([2])));
-        assert_eq!(changes.before(1), Before::Forgotten, "five are kept");
-        assert_eq!(changes.before(7), Before::Never);
+        assert_eq!(changes.before(change(6)), Before::Answered(Rc::from([6])));
+        assert_eq!(changes.before(change(2)), Before::Answered(Rc::from([2])));
+        assert_eq!(changes.before(change(1)), Before::Forgotten, "five are kept");
+        assert_eq!(changes.before(change(7)), Before::Never);
+        assert_eq!(changes.before(Change { body: 8, ..change(6) }), Before::Other);
+        let operation = Operation::DeleteStream;
+        assert_eq!(changes.before(Change { operation, ..change(6) }), Before::Other);
     }
 }

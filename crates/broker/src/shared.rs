@@ -1,7 +1,6 @@
 //! What all shards of a broker share.
 
 use std::fmt;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +8,7 @@ use std::time::SystemTime;
 
 use crate::answer::Stats;
 use crate::clients::Clients;
+use crate::notes::Notes;
 use crate::process;
 use crate::root::RootPassword;
 
@@ -17,14 +17,16 @@ pub(crate) struct Shared {
     pub(crate) data: PathBuf,
     pub(crate) password: RootPassword,
     pub(crate) clients: Arc<Clients>,
+    /// Connections at most.
+    pub(crate) clients_max: usize,
     pub(crate) began: SystemTime,
+    pub(crate) notes: Notes,
 }
 
 impl Shared {
-    /// Tells the operator something, on standard error.
+    /// Tells the operator something, on standard error. Never waits.
     pub(crate) fn note(&self, what: fmt::Arguments<'_>) {
-        // There is nobody to tell that nobody can be told.
-        let _ = writeln!(std::io::stderr().lock(), "corelog-broker: {what}");
+        self.notes.note(what);
     }
 
     /// What GET_STATS tells of the process.

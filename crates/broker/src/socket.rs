@@ -10,16 +10,29 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::pin::Pin;
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use futures_lite::io::{AsyncRead, AsyncWrite};
 use glommio::net::{AcceptedTcpStream, TcpStream};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg, sockopt};
 
 /// Views of one call to `sendmsg`; the kernel takes 1,024.
 const VIEWS_MAX: usize = 64;
+
+/// Memory through which passes what nobody wants.
+const SKIP_MEMORY: usize = 64 << 10;
+
+/// Silence after which the kernel asks whether the other side is still there. Members of groups are
+/// given up by other means, and sooner.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Time between such questions, and how many stay without an answer.
+const QUESTIONS: (Duration, u32) = (Duration::from_secs(10), 6);
+/// Time for which a client may leave an answer unread, milliseconds. What it was sent may be memory
+/// of a shard, and clients wait for their answers half as long.
+const UNREAD_MS_MAX: u32 = 60_000;
 
 pub(crate) struct Socket {
     stream: TcpStream,
@@ -32,7 +45,9 @@ impl Socket {
         let stream = accepted.bind_to_executor();
         // Answers are whole; there is nothing to gather them with.
         stream.set_nodelay(true)?;
-        Ok(Socket { stream, early: VecDeque::new() })
+        let socket = Socket { stream, early: VecDeque::new() };
+        notice_silence(socket.fd())?;
+        Ok(socket)
     }
 
     pub(crate) fn peer(&self) -> io::Result<SocketAddr> {
@@ -64,6 +79,23 @@ impl Socket {
         }
         self.early.extend(into.drain(end..));
         Ok(true)
+    }
+
+    /// Receives `len` bytes and keeps none of them.
+    ///
+    /// # Errors
+    /// As those of [`Socket::fill`].
+    pub(crate) async fn skip(&mut self, mut len: usize) -> io::Result<()> {
+        let mut memory = Vec::with_capacity(SKIP_MEMORY);
+        while len > 0 {
+            memory.clear();
+            let next = len.min(SKIP_MEMORY);
+            if !self.fill(&mut memory, next).await? {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            len -= next;
+        }
+        Ok(())
     }
 
     /// Waits for bytes and takes the first of them.
@@ -116,6 +148,16 @@ impl Socket {
     }
 }
 
+/// Lets the kernel end a connection whose other side is not there any more, or does not read.
+fn notice_silence(socket: BorrowedFd<'_>) -> io::Result<()> {
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, SILENCE)?;
+    sockopt::set_tcp_keepintvl(socket, QUESTIONS.0)?;
+    sockopt::set_tcp_keepcnt(socket, QUESTIONS.1)?;
+    sockopt::set_tcp_user_timeout(socket, UNREAD_MS_MAX)?;
+    Ok(())
+}
+
 /// Takes `gone` bytes from the front.
 fn drop_sent(window: &mut Vec<Bytes>, mut gone: usize) {
     let mut whole = 0;
@@ -128,4 +170,21 @@ fn drop_sent(window: &mut Vec<Bytes>, mut gone: usize) {
         whole += 1;
     }
     window.drain(..whole);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_ends_what_is_silent_or_does_not_read() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        notice_silence(std::os::fd::AsFd::as_fd(&socket)).unwrap();
+        assert!(sockopt::socket_keepalive(&socket).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&socket).unwrap(), SILENCE);
+        assert_eq!(sockopt::tcp_keepintvl(&socket).unwrap(), QUESTIONS.0);
+        assert_eq!(sockopt::tcp_keepcnt(&socket).unwrap(), QUESTIONS.1);
+        assert_eq!(sockopt::tcp_user_timeout(&socket).unwrap(), UNREAD_MS_MAX);
+    }
 }

@@ -51,6 +51,16 @@ pub(crate) enum Failure {
     Result(Status),
 }
 
+impl Failure {
+    /// False for what was not carried out, so that the same request may succeed later.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            Failure::Refused(_) => false,
+            Failure::Result(status) => ![Status::NOT_DONE, Status::NOT_ACCEPTED].contains(status),
+        }
+    }
+}
+
 /// A change that was not made.
 pub(crate) fn of_change(error: &ChangeError) -> Failure {
     let found = |status| Failure::Result(status);
@@ -157,5 +167,22 @@ pub(crate) fn of_group(error: &GroupError) -> Status {
         GroupError::NotMember(_) => Status::NOT_A_MEMBER,
         GroupError::TooMany { .. } => Status::NOT_ACCEPTED,
         _ => Status::ERROR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client sends the very same request again: a reply that was kept would refuse it for ever.
+    #[test]
+    fn a_change_that_found_no_room_is_not_the_last_word() {
+        for passing in [ChangeError::Busy, ChangeError::Closed] {
+            assert!(!of_change(&passing).is_final(), "{passing}");
+        }
+        assert!(
+            !Failure::Result(of_group(&GroupError::TooMany { what: "members", max: 1 })).is_final()
+        );
+        assert!(of_change(&ChangeError::TooFewPartitions { asked: 2, there: 1 }).is_final());
     }
 }

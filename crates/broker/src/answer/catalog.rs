@@ -13,12 +13,11 @@ pub(crate) struct Holding {
     pub(crate) messages: u64,
 }
 
-impl<'a> FromIterator<&'a Figures> for Holding {
-    fn from_iter<I: IntoIterator<Item = &'a Figures>>(all: I) -> Self {
-        all.into_iter().fold(Holding::default(), |sum, figures| Holding {
-            bytes: sum.bytes + figures.bytes,
-            messages: sum.messages + figures.messages,
-        })
+impl Holding {
+    /// Counts a partition in.
+    pub(crate) fn add(&mut self, figures: &Figures) {
+        self.bytes += figures.bytes;
+        self.messages += figures.messages;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Answered, Here};
+use super::{Answered, Here, partitions};
 use crate::answer::{self, Answer, Holding, put_u32};
 use crate::command::{self, CreateStream, CreateTopic, TopicPath, UpdateStream, UpdateTopic};
 use crate::status::{self, Failure, Status};
@@ -11,8 +11,35 @@ use corelog::format::OptionsBlock;
 use corelog::stats::{Figures, Scope};
 use corelog::streams::{TopicInfo, TopicOptions};
 
-/// What the partitions of something hold, by partition.
-type Held = HashMap<PartitionId, Figures>;
+/// What there is in partitions, and in the topics and streams of them. Summed up once: there may be
+/// thousands of streams, and other connections wait.
+#[derive(Default)]
+struct Held {
+    partitions: HashMap<PartitionId, Figures>,
+    /// By stream and topic.
+    topics: HashMap<(u32, u32), Holding>,
+    streams: HashMap<u32, Holding>,
+}
+
+impl Held {
+    fn of(all: Vec<(PartitionId, Figures)>) -> Held {
+        let mut held = Held::default();
+        for (id, figures) in &all {
+            held.topics.entry((id.stream, id.topic)).or_default().add(figures);
+            held.streams.entry(id.stream).or_default().add(figures);
+        }
+        held.partitions = all.into_iter().collect();
+        held
+    }
+
+    fn stream(&self, stream: u32) -> Holding {
+        self.streams.get(&stream).copied().unwrap_or_default()
+    }
+
+    fn topic(&self, topic: &TopicInfo) -> Holding {
+        self.topics.get(&(topic.stream, topic.id)).copied().unwrap_or_default()
+    }
+}
 
 pub(super) async fn create_stream(here: &Here, body: &[u8]) -> Answered {
     let CreateStream { name, options } = CreateStream::decode(body)?;
@@ -39,6 +66,7 @@ pub(super) async fn purge_stream(here: &Here, body: &[u8]) -> Answered {
 
 pub(super) async fn create_topic(here: &Here, body: &[u8]) -> Answered {
     let CreateTopic { stream, partitions, name, options } = CreateTopic::decode(body)?;
+    partitions::bounded(partitions, 0)?;
     let options = TopicOptions::resolve(partitions, &options)
         .map_err(|error| status::of_change(&error.into()))?;
     let made = here.catalog.create_topic(stream, name, options).await;
@@ -76,7 +104,7 @@ pub(super) async fn get_stream(here: &Here, body: &[u8]) -> Answered {
     let mut out = Vec::new();
     // As many as follow: one may have come or gone since the stream was looked up.
     let topics_count = u32::try_from(topics.len()).expect("4,096 at most");
-    answer::stream(&mut out, &info, topics_count, held.values().collect());
+    answer::stream(&mut out, &info, topics_count, held.stream(info.id));
     topics.iter().for_each(|topic| put_header(&mut out, topic, &held));
     Ok(Answer::plain(out))
 }
@@ -85,8 +113,7 @@ pub(super) async fn get_streams(here: &Here) -> Answered {
     let held = held(here, Scope::All).await?;
     let mut out = Vec::new();
     for info in here.catalog.streams() {
-        let own = held.iter().filter(|(id, _)| id.stream == info.id);
-        answer::stream(&mut out, &info, info.topics, own.map(|(_, figures)| figures).collect());
+        answer::stream(&mut out, &info, info.topics, held.stream(info.id));
     }
     Ok(Answer::plain(out))
 }
@@ -105,7 +132,7 @@ pub(super) async fn get_topics(here: &Here, body: &[u8]) -> Answered {
     let topics = here.catalog.topics(command::stream(body)?).unwrap_or_default();
     let held = match topics.first() {
         Some(topic) => held(here, Scope::Stream(topic.stream)).await?,
-        None => Held::new(),
+        None => Held::default(),
     };
     let mut out = Vec::new();
     put_u32(&mut out, u32::try_from(topics.len()).expect("4,096 at most"));
@@ -114,8 +141,7 @@ pub(super) async fn get_topics(here: &Here, body: &[u8]) -> Answered {
 }
 
 fn put_header(out: &mut Vec<u8>, info: &TopicInfo, held: &Held) {
-    let own = held.iter().filter(|(id, _)| (id.stream, id.topic) == (info.stream, info.id));
-    answer::topic_header(out, info, own.map(|(_, figures)| figures).collect());
+    answer::topic_header(out, info, held.topic(info));
 }
 
 /// A topic with its partitions; without what they hold where it was made just now.
@@ -126,14 +152,14 @@ fn put_topic(out: &mut Vec<u8>, info: &TopicInfo, held: Option<&Held>) {
     }
     for (number, created_us) in (0_u32..).zip(&info.partitions) {
         let id = PartitionId::new(info.stream, info.id, number);
-        answer::partition(out, number, *created_us, held.and_then(|held| held.get(&id)));
+        answer::partition(out, number, *created_us, held.and_then(|held| held.partitions.get(&id)));
     }
 }
 
 async fn held(here: &Here, scope: Scope) -> Result<Held, Failure> {
     let figures = here.client.figures(scope).await;
     let figures = figures.map_err(|error| Failure::Refused(status::of_control(&error)))?;
-    Ok(figures.into_iter().collect())
+    Ok(Held::of(figures))
 }
 
 /// Streams have no options.

@@ -32,7 +32,7 @@ pub(super) fn login(here: &Here, session: &mut Session, request: &Request, body:
             let client = ClientId(request.client);
             let number = session.seat.log_in(client);
             session.login = Some(LoggedIn::new(client, number));
-            here.shared.note(format_args!("{}: {sdk} {sdk_version} logged in", session.peer));
+            here.shared.note(format_args!("{}: {sdk:?} {sdk_version:?} logged in", session.peer));
             number
         }
     };

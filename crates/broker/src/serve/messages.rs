@@ -16,6 +16,9 @@ use corelog::{Ack, PartitionId, Poll, Records};
 /// partitions are theirs.
 const NOT_YOURS: u32 = u32::MAX;
 
+/// Partitions that one poll looks into: the next one goes on behind them.
+const IN_TURN_MAX: usize = 64;
+
 /// Bytes of a poll's reply: what one frame may have, less its headers.
 const REPLY_BYTES_MAX: usize = crate::frame::FRAME_MAX - 4096;
 
@@ -96,7 +99,7 @@ async fn poll_in_turn(
     let Ok(assignment) = here.groups.sync(member) else { return Ok(served(NOT_YOURS, 0, None)) };
     let partitions = assignment.partitions;
     let mut empty = served(0, 0, None);
-    for _ in 0..partitions.len() {
+    for _ in 0..partitions.len().min(IN_TURN_MAX) {
         let partition = partitions[session.turn % partitions.len()];
         session.turn = session.turn.wrapping_add(1);
         let answer = poll_partition(here, command, member, partition).await?;

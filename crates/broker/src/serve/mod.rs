@@ -26,7 +26,7 @@ use crate::answer::Answer;
 use crate::command::{TopicPath, Undecodable};
 use crate::frame::{Eviction, Request};
 use crate::operation::{Operation, Question, is_replicated_code};
-use crate::session::{Before, Session};
+use crate::session::{Before, Change, Session};
 use crate::shared::Shared;
 use crate::status::{Failure, Status};
 use corelog::consumers::Groups;
@@ -67,6 +67,10 @@ pub(crate) async fn answer(
         session.log_out();
         return Answer::Evict(Eviction::Stale);
     }
+    if session.login.is_some() && session.seat.is_fenced() && !is_open_to_all(request) {
+        session.log_out();
+        return Answer::Evict(Eviction::Fenced);
+    }
     match request.operation {
         Operation::NonReplicated => question(here, session, request.code, &body).await,
         Operation::Register => login::login(here, session, request, &body),
@@ -80,7 +84,18 @@ pub(crate) async fn answer(
             offsets::delete(here, session, &body).await.unwrap_or_else(Answer::from)
         }
         operation if operation.is_of_users() => Answer::refused(Status::FEATURE_UNAVAILABLE),
-        operation => change(here, session, operation, request.request, &body).await,
+        operation => {
+            let change = Change { number: request.request, operation, body: xxh3(&body) };
+            self::change(here, session, change, &body).await
+        }
+    }
+}
+
+/// True for what is answered whoever asks.
+fn is_open_to_all(request: &Request) -> bool {
+    match request.operation {
+        Operation::NonReplicated => request.code == Question::Ping as u32,
+        operation => operation == Operation::Logout,
     }
 }
 
@@ -118,25 +133,16 @@ async fn question(here: &Here, session: &mut Session, code: u32, body: &Bytes) -
 }
 
 /// Carries a change out once, however often it is asked for.
-async fn change(
-    here: &Here,
-    session: &mut Session,
-    operation: Operation,
-    number: u64,
-    body: &[u8],
-) -> Answer {
+async fn change(here: &Here, session: &mut Session, change: Change, body: &[u8]) -> Answer {
     let Some(login) = &session.login else { return Answer::Evict(Eviction::NoSession) };
-    if session.seat.is_fenced(login.client) {
-        session.log_out();
-        return Answer::Evict(Eviction::Fenced);
-    }
-    match login.before(number) {
+    match login.before(change) {
         Before::Never => {}
         Before::Answered(reply) => return Answer::plain(reply.to_vec()),
         Before::Forgotten => return Answer::failed(Status::ALREADY_APPLIED),
+        Before::Other => return Answer::refused(Status::INVALID_COMMAND),
     }
     let client = login.client;
-    let answered = match operation {
+    let answered = match change.operation {
         Operation::CreateStream => catalog::create_stream(here, body).await,
         Operation::UpdateStream => catalog::update_stream(here, body).await,
         Operation::DeleteStream => catalog::delete_stream(here, body).await,
@@ -154,10 +160,12 @@ async fn change(
         Operation::LeaveConsumerGroup => groups::leave(here, client, body),
         _ => Err(Failure::Refused(Status::FEATURE_UNAVAILABLE)),
     };
+    // What was not carried out is asked again under its number, and must not find its refusal.
+    let is_final = answered.as_ref().err().is_none_or(Failure::is_final);
     let answer = answered.unwrap_or_else(Answer::from);
-    // What was refused before it was carried out may be asked again under its number.
-    if let (Some(login), Answer::Reply { status: 0, body }) = (&mut session.login, &answer) {
-        login.keep(number, body.head[..].into());
+    if let (Some(login), Answer::Reply { body, .. }, true) = (&mut session.login, &answer, is_final)
+    {
+        login.keep(change, body.head[..].into());
     }
     answer
 }

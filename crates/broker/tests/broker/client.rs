@@ -35,6 +35,11 @@ impl Client {
         Client { socket, id, session: 0, request: 0 }
     }
 
+    /// Another handle of the connection.
+    pub(crate) fn socket(&self) -> TcpStream {
+        self.socket.try_clone().unwrap()
+    }
+
     /// Sends bytes as they are.
     pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).unwrap();
@@ -103,6 +108,14 @@ impl Client {
             self.session = u64::from_le_bytes(reply.body[8..16].try_into().unwrap());
         }
         reply
+    }
+}
+
+impl Client {
+    /// Ends the login and begins another one with the same client id.
+    pub(crate) fn log_out_and_in(&mut self) {
+        assert_eq!(self.ask(3, &[]).status(), 0);
+        self.log_in(crate::running::PASSWORD).done();
     }
 }
 

@@ -1,6 +1,9 @@
 //! What is wrong is answered with its code, and harms nobody else.
 
-use crate::client::{Client, join, name, named};
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::client::{Client, Reply, join, name, named};
 use crate::messages::{
     From, ME, STREAM, batch, create, poll_body, polled, send, send_body, to, topic,
 };
@@ -98,6 +101,12 @@ fn what_is_not_there_is_told_as_the_reference_server_tells_it() {
     assert_eq!(client.ask(132, &many).status(), 2015);
     assert_eq!(client.ask(136, &join([&topic(), &0_u32.to_le_bytes()])).status(), 2015);
     assert_eq!(client.ask(137, &join([&topic(), &5_u32.to_le_bytes()])).result(), 2019);
+    // A number that cannot be is told before a place that is not there.
+    for operation in [136, 137] {
+        assert_eq!(client.ask(operation, &join([&no_stream, &[0; 4]])).status(), 2015);
+    }
+    let many = join([&named("nothing"), &1001_u32.to_le_bytes(), &name("t")]);
+    assert_eq!(client.ask(132, &many).status(), 2015);
     // Bytes that are no command, and users that nobody keeps.
     assert_eq!(client.ask(128, &[]).status(), 3);
     assert_eq!(client.ask(141, &[]).status(), 5);
@@ -116,6 +125,12 @@ fn a_change_is_made_once_however_often_it_is_asked_for() {
     let again = client.frame(128, 0, &name("s"));
     client.send_raw(&again);
     assert_eq!(client.receive().body, first.body);
+    // Another change under its number is no answer's.
+    for (operation, body) in [(128, name("other")), (130, named("s"))] {
+        let other = client.frame(operation, 0, &body);
+        client.send_raw(&other);
+        assert_eq!(client.receive().status(), 3, "{operation}");
+    }
     assert_eq!(client.question(201, &[]).body.len(), first.body.len() - 4, "one stream");
 }
 
@@ -157,13 +172,28 @@ fn bytes_that_are_no_frame_end_their_connection_and_no_other() {
 #[test]
 fn who_logs_in_elsewhere_is_fenced_here() {
     let broker = Running::start();
-    let mut old = broker.log_in();
-    let mut new = broker.connect();
-    new.id = old.id;
-    new.log_in(crate::running::PASSWORD).done();
-    assert_eq!(old.ask(128, &name("s")).eviction(), 7);
+    let mut new = broker.log_in();
+    create(&mut new, 1, &[]);
+    send(&mut new, &to(0), &["a"]);
+    let path = join([&ME, &topic(), &[1, 0, 0, 0, 0]]);
+    let store = join([&path, &[0; 8], &[1]]);
+    let mut fenced = |ask: &dyn Fn(&mut Client) -> Reply| {
+        let mut old = broker.connect();
+        old.id = new.id;
+        old.log_in(crate::running::PASSWORD).done();
+        new.log_out_and_in();
+        assert_eq!(old.question(1, &[]).status(), 0, "a ping");
+        assert_eq!(ask(&mut old).eviction(), 7);
+        assert_eq!(old.question(201, &[]).status(), 40, "it has no login any more");
+    };
+    fenced(&|old| old.ask(128, &name("s")));
+    fenced(&|old| send(old, &to(0), &["b"]));
+    fenced(&|old| old.ask(161, &store));
+    fenced(&|old| old.question(100, &poll_body(&ME, Some(0), From::Next, 1, true)));
     new.ask(128, &name("s")).done();
-    assert_eq!(old.question(201, &[]).status(), 40, "it has no login any more");
+    assert!(new.question(120, &path).body.is_empty(), "nothing was stored");
+    let all = new.question(100, &poll_body(&ME, Some(0), From::First, 10, false));
+    assert_eq!(polled(&all).messages.len(), 1, "nothing was sent");
 }
 
 /// Frames in pieces, and many at once, are the same frames.
@@ -183,4 +213,24 @@ fn frames_may_come_in_pieces_and_together() {
     for number in 1..=50_u64 {
         assert_eq!(client.receive().body[16..24], number.to_le_bytes());
     }
+}
+
+/// Requests that never wait for anything, as fast as they go: the others have their turn.
+#[test]
+fn a_flood_of_requests_stops_nobody() {
+    let broker = Running::start();
+    let flood = broker.connect();
+    let pings = flood.frame(2, 1, &[]).repeat(256);
+    let (mut out, mut back) = (flood.socket(), flood.socket());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| while !is_over.load(Ordering::Relaxed) && out.write_all(&pings).is_ok() {});
+        scope.spawn(|| while back.read(&mut [0; 1 << 20]).is_ok_and(|got| got > 0) {});
+        // On all shards.
+        for _ in 0..16 {
+            broker.log_in();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let _ = flood.socket().shutdown(std::net::Shutdown::Both);
+    });
 }

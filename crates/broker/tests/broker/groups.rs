@@ -107,3 +107,14 @@ fn a_member_that_names_no_partition_gets_one_in_turn() {
     assert_eq!(seen, [0, 2]);
     assert!(polled(&a.question(100, &body)).messages.is_empty(), "all of it is done");
 }
+
+/// One request does not look into any number of partitions.
+#[test]
+fn a_poll_in_turn_goes_on_where_the_last_one_ended() {
+    let (_broker, mut a) = with_group(100);
+    a.ask(148, &path()).done();
+    send(&mut a, &to(99), &["x"]);
+    let body = poll_body(GROUP, None, From::Next, 10, true);
+    assert!(polled(&a.question(100, &body)).messages.is_empty());
+    assert_eq!(polled(&a.question(100, &body)).partition, 99);
+}

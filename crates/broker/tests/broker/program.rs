@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 
 use crate::client::{Client, name};
 use crate::messages::{From, ME, create, poll_body, polled, send, to};
@@ -106,4 +106,98 @@ fn what_it_cannot_work_with_is_said_at_once() {
     let text = said(program(directory.path(), Some("iggy")));
     assert!(text.contains("open in another engine"), "{text}");
     terminate(process);
+}
+
+/// A number of the process, from a file below /proc.
+fn told(process: &Program, file: &str, pick: impl Fn(&str) -> Option<u64>) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{}/{file}", process.0.id())).unwrap();
+    pick(&text).expect("the kernel tells it")
+}
+
+/// Who has not logged in cannot fill the broker's memory.
+#[test]
+fn a_stranger_s_frames_are_not_kept() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut process = Program(program(directory.path(), Some("iggy")).spawn().unwrap());
+    let address = connect(&mut process).socket().peer_addr().unwrap();
+    let resident = |process: &Program| {
+        told(process, "status", |text| {
+            let line = text.lines().find(|line| line.starts_with("VmRSS"))?;
+            line.split_whitespace().nth(1)?.parse().ok()
+        })
+    };
+    let before = resident(&process);
+    let body = vec![7; 60 << 20];
+    let strangers: Vec<Client> = (0..4)
+        .map(|_| {
+            let mut client = Client::connect(address);
+            let frame = client.frame(160, 0, &body);
+            client.send_raw(&frame[..frame.len() - 1]);
+            client
+        })
+        .collect();
+    let grown = resident(&process).saturating_sub(before);
+    assert!(grown < 60 << 10, "{grown} KiB more for 4 frames of 60 MiB");
+    for mut client in strangers {
+        client.send_raw(&[7]);
+        assert_eq!(client.receive().eviction(), 1);
+        client.log_in("iggy").done();
+    }
+    terminate(process);
+}
+
+/// Descriptors that are used up are waited for, and not asked for again and again.
+#[test]
+fn a_process_without_descriptors_rests_and_goes_on() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut process = Program(program(directory.path(), Some("iggy")).spawn().unwrap());
+    let mut first = connect(&mut process);
+    first.log_in("iggy").done();
+    let address = first.socket().peer_addr().unwrap();
+    let pid = Some(Pid::from_child(&process.0));
+    let open = std::fs::read_dir(format!("/proc/{}/fd", process.0.id())).unwrap().count() as u64;
+    let full = Rlimit { current: Some(open + 2), ..getrlimit(Resource::Nofile) };
+    let old = prlimit(pid, Resource::Nofile, full).unwrap();
+    let mut waiting: Vec<Client> = (0..10).map(|_| Client::connect(address)).collect();
+    // User and system time, hundredths of a second.
+    let ticks = |process: &Program| {
+        told(process, "stat", |text| {
+            let fields: Vec<&str> = text.rsplit(')').next()?.split_whitespace().collect();
+            Some(fields[11].parse::<u64>().ok()? + fields[12].parse::<u64>().ok()?)
+        })
+    };
+    let before = ticks(&process);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let used = ticks(&process) - before;
+    assert!(used < 10, "{used} hundredths of a second spent on nothing");
+    assert_eq!(first.question(1, &[]).status(), 0, "others are served");
+    prlimit(pid, Resource::Nofile, old).unwrap();
+    for client in &mut waiting {
+        client.log_in("iggy").done();
+    }
+    assert!(terminate(process).contains("no connection accepted"));
+}
+
+/// Half of the descriptors is the engine's.
+#[test]
+fn connections_leave_descriptors_for_the_engine() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 120; exec \"$0\" \"$@\""]);
+    let broker = program(directory.path(), None);
+    command.arg(broker.get_program()).args(broker.get_args()).env("CORELOG_ROOT_PASSWORD", "iggy");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = Program(command.spawn().unwrap());
+    let mut clients = vec![connect(&mut process)];
+    let address = clients[0].socket().peer_addr().unwrap();
+    clients.extend((1..60).map(|_| Client::connect(address)));
+    for client in &mut clients {
+        client.log_in("iggy").done();
+    }
+    let mut late = Client::connect(address);
+    assert!(late.try_receive().is_err(), "it was put out");
+    create(&mut clients[0], 8, &[]);
+    assert_eq!(send(&mut clients[0], &to(7), &["x"]).status(), 0);
+    drop(clients);
+    drop(process);
 }
