@@ -107,6 +107,21 @@ pub(crate) struct Opened<P: Platform> {
     pub(crate) fault: Option<IoError>,
 }
 
+/// Recovers the log, once more where descriptors had run out and others could give some back:
+/// running it twice equals running it once.
+async fn recover<P: Platform>(
+    shared: &Shared<P>,
+    place: &Place,
+    config: &LogConfig,
+) -> Result<(Opened<P>, OpenReport), OpenError> {
+    match crate::recover::open(shared, place, config).await {
+        Err(OpenError::Io(error)) if shared.gave_back(&error).await => {
+            crate::recover::open(shared, place, config).await
+        }
+        recovered => recovered,
+    }
+}
+
 impl<P: Platform, A: Answer> Partition<P, A> {
     /// Opens the partition in `place`, creating it where nothing is there, recovering it where it
     /// was not closed. Data that is damaged is reported, never a reason to refuse.
@@ -116,14 +131,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         config: LogConfig,
     ) -> Result<(Self, OpenReport), OpenError> {
         config.validate().map_err(OpenError::Config)?;
-        let recovered = match crate::recover::open(&shared, &place, &config).await {
-            // Running it twice equals running it once.
-            Err(OpenError::Io(error)) if shared.gave_back(&error).await => {
-                crate::recover::open(&shared, &place, &config).await
-            }
-            recovered => recovered,
-        };
-        let (mut opened, mut report) = recovered?;
+        let (mut opened, mut report) = recover(&shared, &place, &config).await?;
         let disk = shared.platform().disk();
         let (found, table, damaged) =
             crate::consumers::load(disk, &place.dir, place.incarnation).await;

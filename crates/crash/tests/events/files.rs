@@ -39,7 +39,8 @@ fn damage_that_an_opening_finds_and_damage_that_a_poll_meets() {
     drop(engine);
 }
 
-/// A whole batch behind the end, with an offset that leaves a gap: that of another engine's log.
+/// A whole batch behind a torn one, of the offset that it would have: the later of two writes that were
+/// under way when the power failed.
 #[test]
 fn whole_batches_that_are_cut_off_are_kept_apart() {
     let dir = temp_dir();
@@ -56,13 +57,14 @@ fn whole_batches_that_are_cut_off_are_kept_apart() {
     let bytes = fs::read(log(&other, 0)).expect("it is there");
     let last = &bytes[bytes.len() / 5 * 4..];
     let mut file = OpenOptions::new().append(true).open(log(&data, 0)).expect("it is there");
-    file.write_all(last).expect("it can be written");
+    let torn = [0x55; 5_000];
+    file.write_all(&torn).and_then(|()| file.write_all(last)).expect("it can be written");
 
     let engine = builder(&data).open().expect("that stops no opening");
     let kept = await_told(&data, "quarantined");
     assert!(fs::metadata(&kept.fields["path"]).expect("the copy is there").len() > 5_000);
     let recovered = await_told(&data, "partition_recovered");
-    assert_eq!(recovered.number("cut_bytes"), last.len() as u64);
+    assert_eq!(recovered.number("cut_bytes"), (torn.len() + last.len()) as u64);
     engine.close_blocking().expect("nothing is wrong");
 }
 
