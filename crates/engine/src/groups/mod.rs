@@ -38,7 +38,7 @@ pub struct GroupId {
     pub stream: u32,
     /// Its topic's id.
     pub topic: u32,
-    /// Its own, as [`GroupInfo::id`](crate::GroupInfo::id) has it.
+    /// Its own, as [`GroupInfo::id`](crate::streams::GroupInfo::id) has it.
     pub group: u32,
 }
 
