@@ -71,7 +71,7 @@ fn run_engine(args: &RunArgs) -> Result<ExitCode, Box<dyn Error>> {
         ran => ran?,
     };
     let report = Report { settings: &settings, machine: &machine, outcome: &outcome };
-    if !outcome.rounds.is_empty() {
+    if !outcome.is_empty() {
         print(|out| report.print(out))?;
     }
     write_json(args.place.json.as_deref(), || report.to_json())?;

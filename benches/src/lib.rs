@@ -7,6 +7,7 @@
 //!
 //! The micro benchmarks measure one thing each, with [`micro`], on the same ceiling and contents.
 
+mod account;
 mod args;
 pub mod ceiling;
 mod check;
@@ -23,6 +24,7 @@ mod phases;
 pub mod place;
 mod plan;
 mod report;
+mod results;
 mod rng;
 mod run;
 mod run_error;

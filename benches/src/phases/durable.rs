@@ -2,24 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use super::moved::{Moved, Operation};
 use super::{Stage, poll};
 use crate::content::{BatchId, Outbox};
-use crate::latency::Latency;
 use crate::outstanding::Outstanding;
 use crate::run_error::RunError;
 use crate::subject::{Engine, Topic};
 
 /// Appends that are made whatever the budget.
 const SAMPLES_MIN: u32 = 20;
-
-/// The phase, measured.
-#[derive(Debug, Clone)]
-pub(crate) struct Durable {
-    pub(crate) appends: u64,
-    pub(crate) elapsed: Duration,
-    /// From the call to the durable answer.
-    pub(crate) latency: Latency,
-}
 
 /// Appends up to `samples` batches (at least 1) to partition 0 of [`Topic::Durable`], less once
 /// `budget` has passed. The stage's content is the small batch.
@@ -28,7 +19,8 @@ pub(crate) fn run<E: Engine>(
     stage: Stage<'_>,
     samples: u32,
     budget: Duration,
-) -> Result<Durable, RunError> {
+) -> Result<Moved, RunError> {
+    let bytes = stage.content.batch_len() as u64;
     let mut outbox = Outbox::new(stage.content);
     let mut append = |sequence| {
         let id = BatchId { round: stage.round, producer: 0, partition: 0, sequence };
@@ -41,19 +33,22 @@ pub(crate) fn run<E: Engine>(
         };
         let doing = || "appending durably".to_owned();
         result.map_err(|source| RunError::Engine { doing: doing(), source })?;
-        Ok::<Duration, RunError>(took)
+        let answered = Instant::now();
+        let sent = answered.checked_sub(took).unwrap_or(answered);
+        Ok::<_, RunError>((Operation { intended: None, sent, bytes, messages: 1 }, answered))
     };
     // Opens the file and writes its first blocks, off the clock.
     append(0)?;
-    let mut latency = Latency::default();
     let start = Instant::now();
+    let mut moved = Moved::new(start);
     let mut made = 0;
     while made < samples && (made < SAMPLES_MIN || start.elapsed() < budget) {
         stage.interrupt.check()?;
         made += 1;
-        latency.record(append(made)?);
+        let (operation, answered) = append(made)?;
+        moved.record(operation, answered);
     }
-    let elapsed = start.elapsed().max(Duration::from_nanos(1));
-    poll::read_partition(engine, stage, Topic::Durable, 0, &[made + 1])?;
-    Ok(Durable { appends: u64::from(made), elapsed, latency })
+    let mut read = Moved::new(Instant::now());
+    poll::read_partition(engine, stage, Topic::Durable, 0, &[made + 1], &mut read)?;
+    Ok(moved)
 }

@@ -2,9 +2,8 @@
 
 pub(crate) mod append;
 pub(crate) mod durable;
+pub(crate) mod moved;
 pub(crate) mod poll;
-
-use std::time::{Duration, Instant};
 
 use crate::content::Content;
 use crate::interrupt::Interrupt;
@@ -21,18 +20,4 @@ pub(crate) struct Stage<'a> {
     /// Most bytes of a poll's reply.
     pub(crate) poll_bytes: usize,
     pub(crate) interrupt: &'a Interrupt,
-}
-
-/// When a thread worked.
-#[derive(Debug, Clone, Copy)]
-struct Span {
-    start: Instant,
-    end: Instant,
-}
-
-/// From the first thread's start to the last one's end, never 0. At least one span.
-fn elapsed(spans: &[Span]) -> Duration {
-    let start = spans.iter().map(|span| span.start).min().expect("at least one thread");
-    let end = spans.iter().map(|span| span.end).max().expect("at least one thread");
-    end.duration_since(start).max(Duration::from_nanos(1))
 }

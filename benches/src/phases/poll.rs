@@ -5,69 +5,41 @@
 //! ones it got, as a consumer that works on them would.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::{Span, Stage, elapsed};
+use super::Stage;
+use super::moved::{Moved, Operation};
 use crate::check::{Checker, Mismatch, What};
-use crate::latency::Latency;
 use crate::outstanding::Outstanding;
 use crate::run_error::RunError;
 use crate::subject::{Engine, Records, Topic};
 
-/// The phase, measured.
-#[derive(Debug, Clone)]
-pub(crate) struct Polled {
-    pub(crate) bytes: u64,
-    pub(crate) messages: u64,
-    pub(crate) elapsed: Duration,
-    /// Of each poll, from the call until the consumer came back for the reply; the check of the
-    /// reply before lies in between.
-    pub(crate) latency: Latency,
-}
-
 /// Reads all partitions of [`Topic::Written`], several at a time, each by one consumer.
-pub(crate) fn run<E: Engine>(engine: &E, stage: Stage<'_>) -> Result<Polled, RunError> {
+///
+/// A poll's time runs from the call until the consumer came back for the reply; the check of the
+/// reply before lies in between.
+pub(crate) fn run<E: Engine>(engine: &E, stage: Stage<'_>) -> Result<Moved, RunError> {
     let partitions = stage.plan.partitions;
     let consumers = partitions.min(u32::from(stage.plan.producers));
-    let read: Vec<Result<(Span, Read), RunError>> = thread::scope(|scope| {
+    let start = Instant::now();
+    let read: Vec<Result<Moved, RunError>> = thread::scope(|scope| {
         let consume = move |consumer: u32| {
-            let start = Instant::now();
-            let mut all = Read::default();
+            let mut moved = Moved::new(start);
             for partition in (consumer..partitions).step_by(consumers as usize) {
                 let batches = stage.plan.batches_of_partition(partition);
-                all.add(read_partition(engine, stage, Topic::Written, partition, &batches)?);
+                read_partition(engine, stage, Topic::Written, partition, &batches, &mut moved)?;
             }
-            Ok((Span { start, end: Instant::now() }, all))
+            Ok(moved)
         };
         let threads: Vec<_> =
             (0..consumers).map(|consumer| scope.spawn(move || consume(consumer))).collect();
         threads.into_iter().map(|one| one.join().expect("a consumer panicked")).collect()
     });
-    let mut spans = Vec::new();
-    let mut all = Read::default();
+    let mut all = Moved::new(start);
     for one in read {
-        let (span, read) = one?;
-        spans.push(span);
-        all.add(read);
+        all.merge(&one?);
     }
-    let Read { bytes, messages, latency } = all;
-    Ok(Polled { bytes, messages, elapsed: elapsed(&spans), latency })
-}
-
-/// What was read.
-#[derive(Debug, Default)]
-pub(super) struct Read {
-    bytes: u64,
-    messages: u64,
-    latency: Latency,
-}
-
-impl Read {
-    fn add(&mut self, other: Read) {
-        self.bytes += other.bytes;
-        self.messages += other.messages;
-        self.latency.merge(&other.latency);
-    }
+    Ok(all)
 }
 
 /// Reads a partition, into which each producer appended `batches`, from offset 0 to its end.
@@ -77,12 +49,12 @@ pub(super) fn read_partition<E: Engine>(
     topic: Topic,
     partition: u32,
     batches: &[u32],
-) -> Result<Read, RunError> {
+    moved: &mut Moved,
+) -> Result<(), RunError> {
     let appended: u64 = batches.iter().map(|batches| u64::from(*batches)).sum();
     let end = appended * u64::from(stage.content.message_count());
     let producers = u16::try_from(batches.len()).expect("producers are counted by u16");
     let mut checker = Checker::new(stage.content, stage.round, partition, producers);
-    let mut read = Read { messages: end, ..Read::default() };
     let mut outstanding = Outstanding::on_this_thread();
     let poll = |offset| engine.poll(topic, partition, offset, stage.poll_bytes);
     let mut ended = outstanding.push(Instant::now(), poll(0));
@@ -95,7 +67,7 @@ pub(super) fn read_partition<E: Engine>(
                 ended.expect("a poll is in flight until the end")
             }
         };
-        read.latency.record(took);
+        let answered = Instant::now();
         let records = records.map_err(|source| {
             let offset = checker.next_offset();
             RunError::Engine { doing: format!("polling partition {partition} at {offset}"), source }
@@ -107,14 +79,16 @@ pub(super) fn read_partition<E: Engine>(
         let before = checker.next_offset();
         for slice in records.slices() {
             checker.feed(slice)?;
-            read.bytes += slice.len() as u64;
         }
         checker.end_reply(next)?;
+        let bytes = records.slices().iter().map(|slice| slice.len() as u64).sum();
+        let messages = checker.next_offset() - before;
+        let sent = answered.checked_sub(took).unwrap_or(answered);
+        moved.record(Operation { intended: None, sent, bytes, messages }, answered);
         if checker.next_offset() == before {
             let what = What::Missing { appended: end };
             return Err(Mismatch { partition, offset: before, what }.into());
         }
     }
-    checker.end_log(batches)?;
-    Ok(read)
+    Ok(checker.end_log(batches)?)
 }

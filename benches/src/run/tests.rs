@@ -10,6 +10,7 @@ use bytes::Bytes;
 use corelog_format::{BATCH_HEADER_LEN, FRAME_HEADER_LEN, UnverifiedBatch, admit};
 
 use super::*;
+use crate::ceiling::Shape;
 use crate::check::What;
 use crate::content::BatchId;
 use crate::place::tests::test_dir;
@@ -196,7 +197,7 @@ fn run_in(name: &str, settings: &Settings, fault: Fault) -> Result<Outcome, RunE
     if let (Ok(outcome), Fault::None) = (&ran, fault) {
         // Twice a round: what is polled must not come from the memory of the engine that appended.
         let opened = memory.opened.load(Ordering::Relaxed);
-        assert_eq!(opened as usize, outcome.rounds.len() * 2);
+        assert_eq!(opened as usize, outcome.rounds as usize * 2);
         let left: Vec<_> = place
             .ceiling_dir()
             .unwrap()
@@ -214,25 +215,20 @@ fn run_in(name: &str, settings: &Settings, fault: Fault) -> Result<Outcome, RunE
 fn every_phase_of_every_round_is_measured() {
     let outcome = run_in("run-all", &settings(), Fault::None).unwrap();
     assert_eq!(outcome.ended, Ended::Complete);
-    assert_eq!(outcome.rounds.len(), 2);
-    for round in &outcome.rounds {
-        let (p50, ring_p50) = round.durable_p50_us.unwrap();
-        let figures = [
-            round.append_mb_per_s.0,
-            round.append_mb_per_s.1,
-            round.poll_mb_per_s.0,
-            round.poll_mb_per_s.1,
-            p50,
-            ring_p50,
-        ];
-        assert!(figures.iter().all(|figure| figure.is_finite() && *figure > 0.0), "{figures:?}");
+    assert_eq!(outcome.rounds, 2);
+    for phase in &outcome.phases {
+        let pairs = phase.pairs();
+        assert_eq!(pairs.len(), 2, "{}", phase.name);
+        let mut figures = pairs.iter().flat_map(|pair| [pair.0, pair.1]);
+        assert!(figures.all(|figure| figure.is_finite() && figure > 0.0), "{pairs:?}");
     }
     // 20,000 bytes a round are 22 batches of 942 bytes; each of the 3 lanes warms up with one.
     assert_eq!(outcome.batch_bytes, 942);
-    assert_eq!((outcome.append.bytes, outcome.append.messages), (44 * 942, 44 * 7));
-    assert_eq!(outcome.append.latency.count(), 44);
-    assert_eq!((outcome.poll.bytes, outcome.poll.messages), (50 * 942, 50 * 7));
-    assert_eq!((outcome.durable.messages, outcome.durable.latency.count()), (6, 6));
+    let [append, poll, durable] = &outcome.phases[..] else { panic!("{:?}", outcome.phases) };
+    assert_eq!((append.bytes(), append.messages()), (44 * 942, 44 * 7));
+    assert_eq!(append.latency().count(), 44);
+    assert_eq!((poll.bytes(), poll.messages()), (50 * 942, 50 * 7));
+    assert_eq!((durable.messages(), durable.latency().count()), (6, 6));
     assert_eq!((outcome.synced.dsync.count(), outcome.synced.linked.count()), (6, 6));
 }
 
@@ -268,20 +264,20 @@ fn a_refusal_of_the_engine_is_told_as_such() {
 #[test]
 fn a_stopped_run_keeps_its_whole_rounds() {
     let outcome = run_in("run-stop", &settings(), Fault::Stop).unwrap();
-    assert_eq!((outcome.ended, outcome.rounds.len()), (Ended::Interrupted, 1));
+    assert_eq!((outcome.ended, outcome.rounds), (Ended::Interrupted, 1));
 }
 
 #[test]
 fn a_time_limit_ends_a_run_between_rounds() {
     let short = Settings { time_limit: Some(Duration::ZERO), ..settings() };
     let outcome = run_in("run-time", &short, Fault::None).unwrap();
-    assert_eq!((outcome.ended, outcome.rounds.len()), (Ended::TimeLimit, 1));
+    assert_eq!((outcome.ended, outcome.rounds), (Ended::TimeLimit, 1));
 }
 
 #[test]
 fn durable_phases_can_be_left_out() {
     let fewer = Settings { durable_samples: 0, ..settings() };
     let outcome = run_in("run-written", &fewer, Fault::None).unwrap();
-    assert!(outcome.rounds.iter().all(|round| round.durable_p50_us.is_none()));
+    assert!(outcome.phase("durable").is_none());
     assert_eq!(outcome.synced.dsync.count(), 0);
 }

@@ -3,23 +3,26 @@
 //! A round's ratio compares neighbours in time (`pairs`); the run's ratio is the median of the
 //! rounds', so that a device that drifts drifts out of it.
 
+mod settings;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::ceiling::{Ceiling, Granted, Measured, Shape, Synced};
+use crate::account::{Meter, Used};
+use crate::ceiling::{Ceiling, Granted, Synced};
 use crate::content::Content;
 use crate::interrupt::Interrupt;
-use crate::latency::Latency;
 use crate::pairs::pair;
-use crate::phases::Stage;
-use crate::phases::append::{self, Appended};
-use crate::phases::durable::{self, Durable};
-use crate::phases::poll::{self, Polled};
+use crate::phases::moved::Moved;
+use crate::phases::{Stage, append, durable, poll};
 use crate::place::Place;
 use crate::plan::Plan;
+use crate::results::{Figure, Phase, PhaseRound};
 use crate::run_error::RunError;
 use crate::stats::mb_per_s;
 use crate::subject::{Demand, Engine, Opener};
+
+pub(crate) use settings::Settings;
 
 /// Payload bytes of the one message in a durable append's batch.
 pub(crate) const DURABLE_PAYLOAD_BYTES: usize = 100;
@@ -30,55 +33,17 @@ const DURABLE_BUDGET: Duration = Duration::from_secs(1);
 /// Disk space beyond the data: what the engine allocates ahead, catalog, journal.
 const SPACE_SLACK_BYTES: u64 = 1 << 30;
 
-/// Everything that decides a run, resolved.
-#[derive(Debug, Clone)]
-pub(crate) struct Settings {
-    pub(crate) shards: u16,
-    pub(crate) partitions: u32,
-    pub(crate) producers: u16,
-    pub(crate) in_flight: u16,
-    pub(crate) batch_messages: u32,
-    pub(crate) message_bytes: usize,
-    pub(crate) total_bytes: u64,
-    pub(crate) rounds: u32,
-    /// No round is begun that would end after this; None without a limit.
-    pub(crate) time_limit: Option<Duration>,
-    pub(crate) poll_bytes: usize,
-    /// 0 leaves the durable phases out.
-    pub(crate) durable_samples: u32,
-    pub(crate) shape: Shape,
-    pub(crate) seed: u64,
-}
-
-/// One round's figures; a pair is (engine, ceiling).
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Round {
-    pub(crate) append_mb_per_s: (f64, f64),
-    pub(crate) poll_mb_per_s: (f64, f64),
-    /// None when the durable phases are left out.
-    pub(crate) durable_p50_us: Option<(f64, f64)>,
-}
-
 /// All that a run measured.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    pub(crate) rounds: Vec<Round>,
-    pub(crate) append: Sum,
-    pub(crate) poll: Sum,
-    pub(crate) durable: Sum,
+    /// The workload's phases, in their order; one that was never reached has no rounds.
+    pub(crate) phases: Vec<Phase>,
     pub(crate) synced: Synced,
     pub(crate) granted: Option<Granted>,
     pub(crate) batch_bytes: u64,
+    /// Rounds that are whole.
+    pub(crate) rounds: u32,
     pub(crate) ended: Ended,
-}
-
-/// One phase over all rounds.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Sum {
-    pub(crate) bytes: u64,
-    pub(crate) messages: u64,
-    pub(crate) elapsed: Duration,
-    pub(crate) latency: Latency,
 }
 
 /// Why there are no more rounds.
@@ -90,6 +55,18 @@ pub(crate) enum Ended {
     TimeLimit,
     /// The user stopped it; rounds that were whole count.
     Interrupted,
+}
+
+impl Outcome {
+    /// The phase with this name; None when the workload does not have it.
+    pub(crate) fn phase(&self, name: &str) -> Option<&Phase> {
+        self.phases.iter().find(|phase| phase.name == name)
+    }
+
+    /// Whether anything at all was measured.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.phases.iter().all(|phase| phase.rounds.is_empty())
+    }
 }
 
 /// Runs all rounds. `note` is called as each begins, with its number from 0.
@@ -108,18 +85,17 @@ pub(crate) fn run<O: Opener>(
     let plan = Plan::new(settings.producers, settings.partitions, batches);
     need_space(settings, place, plan.batches() * batch_bytes)?;
     let ceiling = Ceiling::new(place.ceiling_dir()?, interrupt.clone());
-    let runner = Runner { opener, settings, place, interrupt, content, small, plan, ceiling };
+    let begun = Instant::now();
+    let runner =
+        Runner { opener, settings, place, interrupt, content, small, plan, ceiling, begun };
     let mut outcome = Outcome {
-        rounds: Vec::new(),
-        append: Sum::default(),
-        poll: Sum::default(),
-        durable: Sum::default(),
+        phases: settings.phases(),
         synced: Synced::default(),
         granted: None,
         batch_bytes,
+        rounds: 0,
         ended: Ended::Complete,
     };
-    let begun = Instant::now();
     for number in 0..settings.rounds {
         let spent = begun.elapsed();
         let next_end = spent + spent / number.max(1);
@@ -129,7 +105,7 @@ pub(crate) fn run<O: Opener>(
         }
         note(number);
         match runner.round(number, &mut outcome) {
-            Ok(()) => {}
+            Ok(()) => outcome.rounds += 1,
             Err(error) if error.is_interrupt() => {
                 outcome.ended = Ended::Interrupted;
                 break;
@@ -156,6 +132,7 @@ struct Runner<'a, O> {
     small: Content,
     plan: Plan,
     ceiling: Ceiling,
+    begun: Instant,
 }
 
 impl<O: Opener> Runner<'_, O> {
@@ -170,8 +147,10 @@ impl<O: Opener> Runner<'_, O> {
             self.place,
             number,
             || Ok(self.ceiling.write_once(bytes, shape)?),
-            || append::run(&engine, stage),
+            || self.measured(|| append::run(&engine, stage)),
         )?;
+        outcome.granted = Some(wrote.granted);
+        self.add(outcome, "append", appended, mb_per_s(wrote.bytes, wrote.elapsed));
         // What was appended must come from the disk now, not from the engine's memory.
         self.close(engine)?;
         let engine = self.open(&dir)?;
@@ -179,25 +158,60 @@ impl<O: Opener> Runner<'_, O> {
             self.place,
             number,
             || Ok(self.ceiling.read_once(bytes, shape)?),
-            || poll::run(&engine, stage),
+            || self.measured(|| poll::run(&engine, stage)),
         )?;
+        self.add(outcome, "poll", polled, mb_per_s(read.bytes, read.elapsed));
         self.ceiling.remove_files(shape.rings)?;
-        let durable = match self.settings.durable_samples {
-            0 => None,
-            samples => Some(pair(
+        if self.settings.durable_samples > 0 {
+            let samples = self.settings.durable_samples;
+            let stage = self.stage(number, &self.small);
+            let (synced, durable) = pair(
                 self.place,
                 number,
                 || Ok(self.ceiling.synced_once(samples, DURABLE_BUDGET)?),
-                || {
-                    let stage = self.stage(number, &self.small);
-                    durable::run(&engine, stage, samples, DURABLE_BUDGET)
-                },
-            )?),
-        };
+                || self.measured(|| durable::run(&engine, stage, samples, DURABLE_BUDGET)),
+            )?;
+            self.add(outcome, "durable", durable, synced.best().1.percentile_us(50.0));
+            outcome.synced.merge(&synced);
+        }
         self.close(engine)?;
-        self.place.remove_round(number)?;
-        outcome.add((wrote, appended), (read, polled), durable);
-        Ok(())
+        Ok(self.place.remove_round(number)?)
+    }
+
+    /// Runs a phase of the engine and counts what it uses.
+    fn measured(
+        &self,
+        phase: impl FnOnce() -> Result<Moved, RunError>,
+    ) -> Result<(Moved, Used), RunError> {
+        let meter = Meter::start(self.place.path());
+        let moved = phase()?;
+        Ok((moved, meter.stop()))
+    }
+
+    fn add(&self, outcome: &mut Outcome, name: &str, (moved, used): (Moved, Used), ceiling: f64) {
+        let mut phases = outcome.phases.iter_mut();
+        let phase = phases.find(|phase| phase.name == name).expect("the workload has the phase");
+        let elapsed = moved.elapsed();
+        let engine = match phase.figure {
+            Figure::MbPerS => mb_per_s(moved.bytes, elapsed),
+            Figure::OperationsPerS => moved.service.count() as f64 / elapsed.as_secs_f64(),
+            Figure::P50Us => moved.service.percentile_us(50.0),
+            Figure::Ms => elapsed.as_secs_f64() * 1e3,
+        };
+        let begun = moved.start().saturating_duration_since(self.begun);
+        let Moved { bytes, messages, service, response, series, .. } = moved;
+        phase.rounds.push(PhaseRound {
+            begun,
+            elapsed,
+            bytes,
+            messages,
+            service,
+            response,
+            series,
+            used,
+            engine,
+            ceiling: Some(ceiling),
+        });
     }
 
     fn stage<'b>(&'b self, round: u32, content: &'b Content) -> Stage<'b> {
@@ -231,52 +245,6 @@ impl<O: Opener> Runner<'_, O> {
     fn close(&self, engine: O::Engine) -> Result<(), RunError> {
         let doing = || "closing the engine".to_owned();
         engine.close().map_err(|source| RunError::Engine { doing: doing(), source })
-    }
-}
-
-impl Outcome {
-    fn add(
-        &mut self,
-        (wrote, appended): (Measured, Appended),
-        (read, polled): (Measured, Polled),
-        durable: Option<(Synced, Durable)>,
-    ) {
-        self.granted = Some(wrote.granted);
-        self.rounds.push(Round {
-            append_mb_per_s: (
-                mb_per_s(appended.bytes, appended.elapsed),
-                mb_per_s(wrote.bytes, wrote.elapsed),
-            ),
-            poll_mb_per_s: (
-                mb_per_s(polled.bytes, polled.elapsed),
-                mb_per_s(read.bytes, read.elapsed),
-            ),
-            durable_p50_us: durable.as_ref().map(|(synced, durable)| {
-                (durable.latency.percentile_us(50.0), synced.best().1.percentile_us(50.0))
-            }),
-        });
-        let Appended { bytes, messages, elapsed, latency } = appended;
-        self.append.add(&Sum { bytes, messages, elapsed, latency });
-        let Polled { bytes, messages, elapsed, latency } = polled;
-        self.poll.add(&Sum { bytes, messages, elapsed, latency });
-        if let Some((synced, Durable { appends, elapsed, latency })) = durable {
-            self.synced.merge(&synced);
-            self.durable.add(&Sum { bytes: 0, messages: appends, elapsed, latency });
-        }
-    }
-}
-
-impl Sum {
-    fn add(&mut self, other: &Sum) {
-        self.bytes += other.bytes;
-        self.messages += other.messages;
-        self.elapsed += other.elapsed;
-        self.latency.merge(&other.latency);
-    }
-
-    /// Messages a second, over all rounds' measured time; 0 when nothing ran.
-    pub(crate) fn messages_per_s(&self) -> f64 {
-        if self.elapsed.is_zero() { 0.0 } else { self.messages as f64 / self.elapsed.as_secs_f64() }
     }
 }
 

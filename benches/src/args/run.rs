@@ -1,49 +1,14 @@
-//! The command line. Scripts rely on these names; what the flags contradict is refused here.
+//! The flags of `run`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::Args;
 use corelog_format::{BATCH_HEADER_LEN, FRAME_HEADER_LEN};
 
-use crate::ceiling::{BLOCK_BYTES, Shape};
+use super::{PlaceArgs, check_block};
+use crate::ceiling::Shape;
 use crate::run::Settings;
 use crate::size::Size;
-
-/// Measures Corelog beside the ceiling of the disk it runs on, in one run.
-#[derive(Debug, Parser)]
-#[command(name = "corelog-bench", version, max_term_width = 100)]
-pub(crate) struct Cli {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Appends, polls back and checks every byte, beside what a raw ring does on the same disk
-    ///
-    /// Exit status: 0 measured, 1 bytes that came back differ, 2 usage or I/O error, 130 stopped.
-    Run(RunArgs),
-    /// Measures the disk alone: a raw ring by block size and depth, and small synced writes
-    Ceiling(CeilingArgs),
-}
-
-/// Where to work; both commands have these.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct PlaceArgs {
-    /// Directory to work in: absent, empty, or left by an earlier run [default: a fresh one in the
-    /// working directory, removed afterwards]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) dir: Option<PathBuf>,
-
-    /// Keep the files
-    #[arg(long)]
-    pub(crate) keep: bool,
-
-    /// Write the results as JSON to FILE
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-}
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunArgs {
@@ -108,44 +73,6 @@ pub(crate) struct RunArgs {
     /// Seed of the messages' contents
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-}
-
-#[derive(Debug, Clone, Args)]
-pub(crate) struct CeilingArgs {
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
-
-    /// Bytes of each measurement, at most 16,384 requests of it
-    #[arg(long, value_name = "SIZE", default_value = "512M")]
-    pub(crate) total: Size,
-
-    /// Block sizes to try
-    #[arg(
-        long,
-        value_name = "SIZE,..",
-        value_delimiter = ',',
-        default_value = "4KiB,64KiB,256KiB,1MiB"
-    )]
-    pub(crate) blocks: Vec<Size>,
-
-    /// Queue depths to try
-    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "1,4,16",
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) depths: Vec<u16>,
-
-    /// Rings, each a thread with a file of its own
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) rings: u16,
-
-    /// Rounds, each all sizes and depths once; figures are medians over them
-    #[arg(long, value_name = "N", default_value_t = 5,
-          value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) rounds: u32,
-
-    /// Synced writes a round, by each method
-    #[arg(long, value_name = "N", default_value_t = 500)]
-    pub(crate) synced_samples: u32,
 }
 
 /// Rounds unless given: enough for an interval, few enough for a minute.
@@ -214,44 +141,12 @@ impl RunArgs {
     }
 }
 
-impl CeilingArgs {
-    /// What clap cannot see.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        if self.total.0 == 0 {
-            return Err("--total must be more than 0".to_owned());
-        }
-        self.blocks.iter().try_for_each(|block| check_block("--blocks", *block).map(drop))
-    }
-
-    /// Every block size at every depth, in the order they are shown.
-    pub(crate) fn shapes(&self) -> Vec<Shape> {
-        let rings = usize::from(self.rings);
-        let depths = || self.depths.iter().map(|depth| usize::from(*depth));
-        let one = |block: &Size| {
-            let block = usize::try_from(block.0).expect("checked to be at most 1 GiB");
-            depths().map(move |depth| Shape { block, depth, rings }).collect::<Vec<_>>()
-        };
-        self.blocks.iter().flat_map(one).collect()
-    }
-}
-
-/// A block size in bytes that O_DIRECT takes.
-fn check_block(flag: &str, block: Size) -> Result<usize, String> {
-    let is_fit = (1..=1 << 30).contains(&block.0) && block.0.is_multiple_of(BLOCK_BYTES as u64);
-    if is_fit {
-        return Ok(block.0 as usize);
-    }
-    Err(format!(
-        "{flag} {}: a block is a multiple of {BLOCK_BYTES} (O_DIRECT), at most 1GiB",
-        block.0
-    ))
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::Parser;
 
     use super::*;
+    use crate::args::{Cli, Command};
 
     fn run(flags: &str) -> Result<(RunArgs, Settings), String> {
         let words = format!("corelog-bench run {flags}");
@@ -260,11 +155,6 @@ mod tests {
         let Command::Run(args) = cli.command else { unreachable!("run was asked for") };
         let settings = args.settings(64)?;
         Ok((args, settings))
-    }
-
-    #[test]
-    fn the_definition_holds_together() {
-        Cli::command().debug_assert();
     }
 
     #[test]
@@ -329,15 +219,5 @@ mod tests {
         // One message that fills the 64 MiB to the byte, and one byte more.
         assert!(run("--batch-messages 1 --message-size 67108560").is_ok());
         assert!(run("--batch-messages 1 --message-size 67108561").is_err());
-    }
-
-    #[test]
-    fn the_sweep_is_every_block_at_every_depth() {
-        let words = ["corelog-bench", "ceiling", "--blocks", "4KiB,1MiB", "--depths", "1,8"];
-        let cli = Cli::try_parse_from(words).unwrap();
-        let Command::Ceiling(args) = cli.command else { unreachable!("ceiling was asked for") };
-        args.check().unwrap();
-        let shapes: Vec<_> = args.shapes().iter().map(|shape| (shape.block, shape.depth)).collect();
-        assert_eq!(shapes, [(4096, 1), (4096, 8), (1 << 20, 1), (1 << 20, 8)]);
     }
 }

@@ -1,0 +1,56 @@
+//! The command line, a file a command. Scripts rely on these names; what the flags contradict is
+//! refused here.
+
+mod ceiling;
+mod place;
+mod run;
+
+use clap::{Parser, Subcommand};
+
+pub(crate) use self::ceiling::CeilingArgs;
+pub(crate) use self::place::PlaceArgs;
+pub(crate) use self::run::RunArgs;
+use crate::ceiling::BLOCK_BYTES;
+use crate::size::Size;
+
+/// Measures Corelog beside the ceiling of the disk it runs on, in one run.
+#[derive(Debug, Parser)]
+#[command(name = "corelog-bench", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Appends, polls back and checks every byte, beside what a raw ring does on the same disk
+    ///
+    /// Exit status: 0 measured, 1 bytes that came back differ, 2 usage or I/O error, 130 stopped.
+    Run(RunArgs),
+    /// Measures the disk alone: a raw ring by block size and depth, and small synced writes
+    Ceiling(CeilingArgs),
+}
+
+/// A block size in bytes that O_DIRECT takes.
+fn check_block(flag: &str, block: Size) -> Result<usize, String> {
+    let is_fit = (1..=1 << 30).contains(&block.0) && block.0.is_multiple_of(BLOCK_BYTES as u64);
+    if is_fit {
+        return Ok(block.0 as usize);
+    }
+    Err(format!(
+        "{flag} {}: a block is a multiple of {BLOCK_BYTES} (O_DIRECT), at most 1GiB",
+        block.0
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_holds_together() {
+        Cli::command().debug_assert();
+    }
+}

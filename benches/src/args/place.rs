@@ -1,0 +1,22 @@
+//! The flags that say where to work and where the results go.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Where to work; both commands have these.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PlaceArgs {
+    /// Directory to work in: absent, empty, or left by an earlier run [default: a fresh one in the
+    /// working directory, removed afterwards]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+
+    /// Keep the files
+    #[arg(long)]
+    pub(crate) keep: bool,
+
+    /// Write the results as JSON to FILE
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
