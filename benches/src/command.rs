@@ -10,15 +10,19 @@ use std::thread;
 use clap::Parser;
 use serde_json::Value;
 
-use crate::args::{CeilingArgs, Cli, Command, RunArgs};
+use crate::args::{CeilingArgs, Cli, Command, CrashArgs, RunArgs, VerifyArgs};
 use crate::ceiling::{Ceiling, CeilingError, Step, sweep};
+use crate::crash;
 use crate::engine_load::Corelog;
 use crate::interrupt::Interrupt;
+use crate::kept::Kept;
 use crate::machine::Machine;
 use crate::place::Place;
 use crate::report::Report;
 use crate::run::{self, Ended};
 use crate::run_error::RunError;
+use crate::size;
+use crate::stats::mb_per_s;
 
 /// Bytes that came back differ from those that were sent.
 const EXIT_DIFFERENT: u8 = 1;
@@ -32,6 +36,11 @@ pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(args) => run_engine(&args),
         Command::Ceiling(args) => measure_ceiling(&args),
+        Command::Crash(args) => kill_processes(&args),
+        Command::Verify(args) => verify_kept(&args),
+        Command::AppendUntilKilled(args) => {
+            crash::append_until_killed(&args).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
     };
     match done {
         Ok(code) => code,
@@ -78,6 +87,59 @@ fn run_engine(args: &RunArgs) -> Result<ExitCode, Box<dyn Error>> {
     tell_kept(&place);
     let stopped = outcome.ended == Ended::Interrupted;
     Ok(if stopped { ExitCode::from(EXIT_STOPPED) } else { ExitCode::SUCCESS })
+}
+
+fn kill_processes(args: &CrashArgs) -> Result<ExitCode, Box<dyn Error>> {
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    let settings = args.settings(cpus)?;
+    let interrupt = Interrupt::on_signals()?;
+    probe_json(args.place.json.as_deref())?;
+    let mut place = Place::take(args.place.dir.as_deref(), args.place.keep)?;
+    let mut note = |number: u32| progress(&format!("process {} of {}", number + 1, args.lives));
+    let ran = crash::run(&settings, args.lives, args.batches, &place, &interrupt, &mut note);
+    progress("");
+    let outcome = match ran {
+        Err(error @ RunError::Mismatch(_)) => {
+            place.keep_evidence();
+            eprintln!("corelog-bench: the files stay in {}", place.path().display());
+            return Err(error.into());
+        }
+        ran => ran?,
+    };
+    print(|out| outcome.print(&settings, out))?;
+    write_json(args.place.json.as_deref(), || outcome.to_json(&settings))?;
+    tell_kept(&place);
+    let stopped = outcome.ended == Ended::Interrupted;
+    Ok(if stopped { ExitCode::from(EXIT_STOPPED) } else { ExitCode::SUCCESS })
+}
+
+fn verify_kept(args: &VerifyArgs) -> Result<ExitCode, Box<dyn Error>> {
+    let interrupt = Interrupt::on_signals()?;
+    let place = Place::revisit(&args.dir)?;
+    let kept = Kept::load_all(&place)?;
+    if kept.is_empty() {
+        return Err(format!("{} holds no whole round", place.path().display()).into());
+    }
+    for round in kept {
+        progress(&format!("round {}", round.round));
+        let moved = round.verify(&place, args.readers, &interrupt)?;
+        progress("");
+        if interrupt.is_raised() {
+            return Ok(ExitCode::from(EXIT_STOPPED));
+        }
+        print(|out| {
+            writeln!(
+                out,
+                "round {}: {} messages ({}) are as they were sent, both layers of checksums hold; \
+                 {:.0} MB/s",
+                round.round,
+                moved.messages,
+                size::human(moved.bytes),
+                mb_per_s(moved.bytes, moved.elapsed()),
+            )
+        })?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn measure_ceiling(args: &CeilingArgs) -> Result<ExitCode, Box<dyn Error>> {

@@ -60,6 +60,9 @@ impl Report<'_> {
         for phase in &outcome.phases {
             self.print_phase(out, phase)?;
         }
+        for note in &outcome.notes {
+            writeln!(out, "\n{note}")?;
+        }
         self.print_doubt(out)
     }
 
@@ -166,6 +169,7 @@ impl Report<'_> {
                 "poll": interval_json(poll.and_then(Phase::ratio_interval)),
                 "durable_p50": interval_json(durable.and_then(Phase::ratio_interval)),
             },
+            "notes": outcome.notes,
             "rounds": self.rounds_json(),
         })
     }

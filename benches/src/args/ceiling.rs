@@ -2,8 +2,9 @@
 
 use clap::Args;
 
+use super::units::Time;
 use super::{PlaceArgs, check_block};
-use crate::ceiling::Shape;
+use crate::ceiling::{Layout, Many, Method, Shape};
 use crate::size::Size;
 
 #[derive(Debug, Clone, Args)]
@@ -42,6 +43,19 @@ pub(crate) struct CeilingArgs {
     /// Synced writes a round, by each method
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub(crate) synced_samples: u32,
+
+    /// Block sizes of synced writes to try, with many in flight
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',', default_value = "4KiB,64KiB")]
+    pub(crate) synced_blocks: Vec<Size>,
+
+    /// Queue depths of them
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "1,8,64",
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) synced_depths: Vec<u16>,
+
+    /// Time of each of them in a round, for each method; 0s leaves them out
+    #[arg(long, value_name = "TIME", default_value = "200ms")]
+    pub(crate) synced_time: Time,
 }
 
 impl CeilingArgs {
@@ -50,7 +64,27 @@ impl CeilingArgs {
         if self.total.0 == 0 {
             return Err("--total must be more than 0".to_owned());
         }
-        self.blocks.iter().try_for_each(|block| check_block("--blocks", *block).map(drop))
+        self.blocks.iter().try_for_each(|block| check_block("--blocks", *block).map(drop))?;
+        let synced = self.synced_blocks.iter();
+        synced.clone().try_for_each(|block| check_block("--synced-blocks", *block).map(drop))
+    }
+
+    /// Synced writes of every block size at every depth by every method, in the order they are
+    /// shown; one file for all that are in flight.
+    pub(crate) fn synced(&self) -> Vec<Many> {
+        if self.synced_time.0.is_zero() {
+            return Vec::new();
+        }
+        let mut all = Vec::new();
+        for block in &self.synced_blocks {
+            let block = usize::try_from(block.0).expect("checked to be at most 1 GiB");
+            for depth in self.synced_depths.iter().map(|depth| usize::from(*depth)) {
+                for method in [Method::Dsync, Method::LinkedFdatasync] {
+                    all.push(Many { layout: Layout::Regions, method, block, depth });
+                }
+            }
+        }
+        all
     }
 
     /// Every block size at every depth, in the order they are shown.
@@ -69,7 +103,6 @@ impl CeilingArgs {
 mod tests {
     use clap::Parser;
 
-    use super::*;
     use crate::args::{Cli, Command};
 
     #[test]

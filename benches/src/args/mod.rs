@@ -2,15 +2,22 @@
 //! refused here.
 
 mod ceiling;
+mod crash;
+mod log;
 mod place;
 mod run;
+mod units;
+mod verify;
 
 use clap::{Parser, Subcommand};
 
 pub(crate) use self::ceiling::CeilingArgs;
+pub(crate) use self::crash::CrashArgs;
 pub(crate) use self::place::PlaceArgs;
 pub(crate) use self::run::RunArgs;
+pub(crate) use self::verify::VerifyArgs;
 use crate::ceiling::BLOCK_BYTES;
+use crate::crash::ChildArgs;
 use crate::size::Size;
 
 /// Measures Corelog beside the ceiling of the disk it runs on, in one run.
@@ -26,10 +33,26 @@ pub(crate) enum Command {
     /// Appends, polls back and checks every byte, beside what a raw ring does on the same disk
     ///
     /// Exit status: 0 measured, 1 bytes that came back differ, 2 usage or I/O error, 130 stopped.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Measures the disk alone: a raw ring by block size and depth, and small synced writes
     Ceiling(CeilingArgs),
+    /// Kills processes that append, one after the other, and checks that what they were answered
+    /// for is there
+    ///
+    /// Exit status: as that of run; 1 when something is missing or differs.
+    Crash(CrashArgs),
+    /// Reads back what a run with --keep left, without the engine: every byte, and both layers of
+    /// checksums
+    ///
+    /// Exit status: as that of run; 1 when something is missing or differs.
+    Verify(VerifyArgs),
+    /// The process that `crash` and `run recovery` kill
+    #[command(name = APPEND_UNTIL_KILLED, hide = true)]
+    AppendUntilKilled(ChildArgs),
 }
+
+/// The name of the hidden command.
+pub(crate) const APPEND_UNTIL_KILLED: &str = "append-until-killed";
 
 /// A block size in bytes that O_DIRECT takes.
 fn check_block(flag: &str, block: Size) -> Result<usize, String> {

@@ -61,6 +61,12 @@ impl Moved {
         self.series.record(answered, bytes, messages);
     }
 
+    /// Counts a phase that is one operation, from its start to `answered`.
+    pub(crate) fn record_whole(&mut self, bytes: u64, answered: Instant) {
+        let operation = Operation { intended: None, sent: self.start, bytes, messages: 0 };
+        self.record(operation, answered);
+    }
+
     /// Adds another thread's of the same phase.
     pub(crate) fn merge(&mut self, other: &Moved) {
         self.end = self.end.max(other.end);

@@ -35,7 +35,7 @@ fn fill(phase: &mut Phase, bytes: u64, messages: u64, pairs: [(f64, f64); 3]) {
 }
 
 fn outcome() -> Outcome {
-    let mut phases = Settings::sample().phases();
+    let mut phases = Settings::sample().phases(None);
     // The medians of the ratios belong to different rounds.
     let ring = |figures: [f64; 3], ceiling| figures.map(|figure| (figure, ceiling));
     fill(&mut phases[0], 3_000_000_000, 3_000_000, ring([1900.0, 1800.0, 1700.0], 2000.0));
@@ -55,6 +55,7 @@ fn outcome() -> Outcome {
         batch_bytes: 1_048_256,
         rounds: 3,
         ended: Ended::Complete,
+        notes: Vec::new(),
     }
 }
 
@@ -69,6 +70,8 @@ fn the_json_is_the_golden_one() {
     // These two are the build's, not the report's.
     assert!(json["program"]["version"].take().is_string());
     assert!(json["program"]["optimised"].take().is_boolean());
+    // Told by the settings themselves.
+    assert_eq!(json["settings"].take(), Settings::sample().to_json(1_048_256));
     let golden: Value = serde_json::from_str(include_str!("golden.json")).unwrap();
     assert_eq!(json, golden, "\n{json:#}");
 }
@@ -117,12 +120,13 @@ fn what_was_not_run_is_null() {
 #[test]
 fn a_run_without_a_whole_round_has_no_figures_and_no_made_up_ones() {
     let outcome = Outcome {
-        phases: Settings::sample().phases(),
+        phases: Settings::sample().phases(None),
         synced: Synced::default(),
         granted: None,
         batch_bytes: 1,
         rounds: 0,
         ended: Ended::Interrupted,
+        notes: Vec::new(),
     };
     let json = report(&outcome, |report| report.to_json());
     assert_eq!(json["ratio"], json!({ "append": null, "poll": null, "durable_p50": null }));

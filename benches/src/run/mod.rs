@@ -1,37 +1,35 @@
 //! The rounds of a run: each phase of the engine beside the same of the raw ring, in turns.
 //!
 //! A round's ratio compares neighbours in time (`pairs`); the run's ratio is the median of the
-//! rounds', so that a device that drifts drifts out of it.
+//! rounds', so that a device that drifts drifts out of it. `preset` and `settings` say what a round
+//! does, `round` does it.
 
+pub(crate) mod preset;
+mod round;
 mod settings;
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::account::{Meter, Used};
+use self::preset::Step;
+use self::round::Runner;
+pub(crate) use self::settings::{Rate, Settings};
 use crate::ceiling::{Ceiling, Granted, Synced};
 use crate::content::Content;
 use crate::interrupt::Interrupt;
-use crate::pairs::pair;
-use crate::phases::moved::Moved;
-use crate::phases::{Stage, append, durable, poll};
 use crate::place::Place;
 use crate::plan::Plan;
-use crate::results::{Figure, Phase, PhaseRound};
+use crate::results::Phase;
 use crate::run_error::RunError;
-use crate::stats::mb_per_s;
-use crate::subject::{Demand, Engine, Opener};
-
-pub(crate) use settings::Settings;
+use crate::subject::Opener;
 
 /// Payload bytes of the one message in a durable append's batch.
 pub(crate) const DURABLE_PAYLOAD_BYTES: usize = 100;
 
-/// Longest that the durable appends of a round go on, and the synced writes beside them.
-const DURABLE_BUDGET: Duration = Duration::from_secs(1);
-
 /// Disk space beyond the data: what the engine allocates ahead, catalog, journal.
 const SPACE_SLACK_BYTES: u64 = 1 << 30;
+
+/// Bytes that the ceiling moves in a phase whose end is a time.
+const CEILING_BYTES: u64 = 1_000_000_000;
 
 /// All that a run measured.
 #[derive(Debug)]
@@ -40,10 +38,13 @@ pub(crate) struct Outcome {
     pub(crate) phases: Vec<Phase>,
     pub(crate) synced: Synced,
     pub(crate) granted: Option<Granted>,
+    /// The mean of the batches.
     pub(crate) batch_bytes: u64,
     /// Rounds that are whole.
     pub(crate) rounds: u32,
     pub(crate) ended: Ended,
+    /// What a reader of the figures has to know, a sentence each.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Why there are no more rounds.
@@ -53,7 +54,7 @@ pub(crate) enum Ended {
     Complete,
     /// The next one would have gone over the time limit.
     TimeLimit,
-    /// The user stopped it; rounds that were whole count.
+    /// The user stopped it; what was measured until then counts.
     Interrupted,
 }
 
@@ -63,7 +64,7 @@ impl Outcome {
         self.phases.iter().find(|phase| phase.name == name)
     }
 
-    /// Whether anything at all was measured.
+    /// Whether nothing at all was measured.
     pub(crate) fn is_empty(&self) -> bool {
         self.phases.iter().all(|phase| phase.rounds.is_empty())
     }
@@ -77,24 +78,33 @@ pub(crate) fn run<O: Opener>(
     interrupt: &Interrupt,
     note: &mut dyn FnMut(u32),
 ) -> Result<Outcome, RunError> {
-    let content = Content::new(settings.seed, settings.batch_messages, settings.message_bytes)?;
+    let content = Content::of(settings.seed, &settings.sizes)?;
     let small = Content::new(settings.seed, 1, DURABLE_PAYLOAD_BYTES)?;
-    let batch_bytes = content.batch_len() as u64;
-    let round_bytes = settings.total_bytes.div_ceil(u64::from(settings.rounds));
-    let batches = round_bytes.div_ceil(batch_bytes);
-    let plan = Plan::new(settings.producers, settings.partitions, batches);
-    need_space(settings, place, plan.batches() * batch_bytes)?;
-    let ceiling = Ceiling::new(place.ceiling_dir()?, interrupt.clone());
-    let begun = Instant::now();
-    let runner =
-        Runner { opener, settings, place, interrupt, content, small, plan, ceiling, begun };
+    let batches_per_s = settings.rate.map(|rate| rate.batches_per_s(&content));
+    let Extent { plan, ceiling_bytes } = extent(settings, place, &content)?;
     let mut outcome = Outcome {
-        phases: settings.phases(),
+        phases: settings.phases(batches_per_s),
         synced: Synced::default(),
         granted: None,
-        batch_bytes,
+        batch_bytes: content.batch_len_mean(),
         rounds: 0,
         ended: Ended::Complete,
+        notes: Vec::new(),
+    };
+    let begun = Instant::now();
+    let ceiling = Ceiling::new(place.ceiling_dir()?, interrupt.clone());
+    let runner = Runner {
+        opener,
+        settings,
+        place,
+        interrupt,
+        content,
+        small,
+        plan,
+        batches_per_s,
+        ceiling,
+        ceiling_bytes,
+        begun,
     };
     for number in 0..settings.rounds {
         let spent = begun.elapsed();
@@ -116,137 +126,51 @@ pub(crate) fn run<O: Opener>(
     Ok(outcome)
 }
 
-fn need_space(settings: &Settings, place: &Place, round_bytes: u64) -> Result<(), RunError> {
-    let kept_rounds = if place.keeps() { u64::from(settings.rounds) } else { 1 };
-    // The engine's rounds, and the ceiling's file beside the last of them.
-    let data = round_bytes.saturating_mul(kept_rounds.saturating_add(1));
-    Ok(place.need_space(data.saturating_add(SPACE_SLACK_BYTES))?)
-}
-
-struct Runner<'a, O> {
-    opener: &'a O,
-    settings: &'a Settings,
-    place: &'a Place,
-    interrupt: &'a Interrupt,
-    content: Content,
-    small: Content,
+/// How much a round moves.
+struct Extent {
     plan: Plan,
-    ceiling: Ceiling,
-    begun: Instant,
+    ceiling_bytes: u64,
 }
 
-impl<O: Opener> Runner<'_, O> {
-    fn round(&self, number: u32, outcome: &mut Outcome) -> Result<(), RunError> {
-        let dir = self.place.round_dir(number);
-        let shape = self.settings.shape;
-        let bytes = self.plan.timed_batches() * self.content.batch_len() as u64;
-        let stage = self.stage(number, &self.content);
-
-        let engine = self.open(&dir)?;
-        let (wrote, appended) = pair(
-            self.place,
-            number,
-            || Ok(self.ceiling.write_once(bytes, shape)?),
-            || self.measured(|| append::run(&engine, stage)),
-        )?;
-        outcome.granted = Some(wrote.granted);
-        self.add(outcome, "append", appended, mb_per_s(wrote.bytes, wrote.elapsed));
-        // What was appended must come from the disk now, not from the engine's memory.
-        self.close(engine)?;
-        let engine = self.open(&dir)?;
-        let (read, polled) = pair(
-            self.place,
-            number,
-            || Ok(self.ceiling.read_once(bytes, shape)?),
-            || self.measured(|| poll::run(&engine, stage)),
-        )?;
-        self.add(outcome, "poll", polled, mb_per_s(read.bytes, read.elapsed));
-        self.ceiling.remove_files(shape.rings)?;
-        if self.settings.durable_samples > 0 {
-            let samples = self.settings.durable_samples;
-            let stage = self.stage(number, &self.small);
-            let (synced, durable) = pair(
-                self.place,
-                number,
-                || Ok(self.ceiling.synced_once(samples, DURABLE_BUDGET)?),
-                || self.measured(|| durable::run(&engine, stage, samples, DURABLE_BUDGET)),
-            )?;
-            self.add(outcome, "durable", durable, synced.best().1.percentile_us(50.0));
-            outcome.synced.merge(&synced);
-        }
-        self.close(engine)?;
-        Ok(self.place.remove_round(number)?)
+/// Decides how much a round moves, and refuses a disk that has no room for it.
+fn extent(settings: &Settings, place: &Place, content: &Content) -> Result<Extent, RunError> {
+    let batch_bytes = content.batch_len_mean();
+    let plan = |batches| match settings.shuffle {
+        false => Plan::new(settings.producers, settings.partitions, batches),
+        true => Plan::shuffled(settings.producers, settings.partitions, batches, settings.seed),
+    };
+    if !settings.has(Step::Append) {
+        place.need_space(SPACE_SLACK_BYTES)?;
+        return Ok(Extent { plan: plan(1), ceiling_bytes: CEILING_BYTES });
     }
-
-    /// Runs a phase of the engine and counts what it uses.
-    fn measured(
-        &self,
-        phase: impl FnOnce() -> Result<Moved, RunError>,
-    ) -> Result<(Moved, Used), RunError> {
-        let meter = Meter::start(self.place.path());
-        let moved = phase()?;
-        Ok((moved, meter.stop()))
-    }
-
-    fn add(&self, outcome: &mut Outcome, name: &str, (moved, used): (Moved, Used), ceiling: f64) {
-        let mut phases = outcome.phases.iter_mut();
-        let phase = phases.find(|phase| phase.name == name).expect("the workload has the phase");
-        let elapsed = moved.elapsed();
-        let engine = match phase.figure {
-            Figure::MbPerS => mb_per_s(moved.bytes, elapsed),
-            Figure::OperationsPerS => moved.service.count() as f64 / elapsed.as_secs_f64(),
-            Figure::P50Us => moved.service.percentile_us(50.0),
-            Figure::Ms => elapsed.as_secs_f64() * 1e3,
+    let kept_rounds = if place.keeps() { u64::from(settings.rounds) } else { 1 };
+    // What consumers catch up with is appended before, by the engine and by the ceiling.
+    let times = if settings.catch_up > 0 { 2 } else { 1 };
+    if settings.duration.is_some() {
+        // As much as the disk has room for; old segments that are deleted make room themselves.
+        let room = place.available()?.saturating_sub(SPACE_SLACK_BYTES + times * CEILING_BYTES);
+        let batches = match settings.log.max_topic_size {
+            Some(_) => u64::from(u32::MAX),
+            None => room / (kept_rounds * times) / batch_bytes,
         };
-        let begun = moved.start().saturating_duration_since(self.begun);
-        let Moved { bytes, messages, service, response, series, .. } = moved;
-        phase.rounds.push(PhaseRound {
-            begun,
-            elapsed,
-            bytes,
-            messages,
-            service,
-            response,
-            series,
-            used,
-            engine,
-            ceiling: Some(ceiling),
-        });
+        let plan = plan(batches);
+        place.need_space(
+            SPACE_SLACK_BYTES + times * CEILING_BYTES + plan.lane_count() * batch_bytes,
+        )?;
+        return Ok(Extent { plan, ceiling_bytes: CEILING_BYTES });
     }
-
-    fn stage<'b>(&'b self, round: u32, content: &'b Content) -> Stage<'b> {
-        Stage {
-            content,
-            plan: &self.plan,
-            round,
-            in_flight: usize::from(self.settings.in_flight),
-            poll_bytes: self.settings.poll_bytes,
-            interrupt: self.interrupt,
-        }
-    }
-
-    fn open(&self, dir: &Path) -> Result<O::Engine, RunError> {
-        let settings = self.settings;
-        let appends_in_flight = usize::from(settings.producers) * usize::from(settings.in_flight);
-        let opened = self.opener.open(
-            dir,
-            Demand {
-                shards: settings.shards,
-                partitions: settings.partitions,
-                appends_in_flight,
-                bytes_in_flight: appends_in_flight.saturating_mul(self.content.batch_len()),
-                poll_bytes: settings.poll_bytes,
-            },
-        );
-        let doing = || format!("opening the engine in {}", dir.display());
-        opened.map_err(|source| RunError::Engine { doing: doing(), source })
-    }
-
-    fn close(&self, engine: O::Engine) -> Result<(), RunError> {
-        let doing = || "closing the engine".to_owned();
-        engine.close().map_err(|source| RunError::Engine { doing: doing(), source })
-    }
+    let round_bytes = settings.total_bytes.div_ceil(u64::from(settings.rounds));
+    let plan = plan(round_bytes.div_ceil(batch_bytes));
+    let bytes = plan.batches() * batch_bytes;
+    // The engine's rounds, and the ceiling's files beside the last of them.
+    let data = bytes.saturating_mul(times).saturating_mul(kept_rounds.saturating_add(1));
+    place.need_space(data.saturating_add(SPACE_SLACK_BYTES))?;
+    let ceiling_bytes = plan.timed_batches() * batch_bytes;
+    Ok(Extent { plan, ceiling_bytes })
 }
+
+/// A part of a second as what a phase may take whose length is a time.
+const MANY_TIME: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests;
