@@ -105,6 +105,8 @@ pub(crate) struct Checker<'a> {
     seen: u64,
     /// False until the first batch said where the log begins: its older part may be deleted.
     knows_start: bool,
+    /// Whether old messages may be deleted while the log is read: the next batch may be a later one.
+    may_jump: bool,
     /// Sequence of the next batch of each producer; None until its first one, where that is not
     /// known.
     next_sequence: Vec<Option<u32>>,
@@ -147,6 +149,7 @@ impl<'a> Checker<'a> {
             next_offset: offset,
             seen: 0,
             knows_start: true,
+            may_jump: false,
             next_sequence: sequences.iter().copied().map(Some).collect(),
             id: None,
             done: 0,
@@ -166,6 +169,13 @@ impl<'a> Checker<'a> {
         checker.knows_start = false;
         checker.next_sequence.fill(None);
         checker
+    }
+
+    /// The same checker for a log whose oldest messages are deleted while it is read: where the next
+    /// batch begins at a later offset than is due, it goes on there.
+    pub(crate) fn jumping(mut self) -> Self {
+        self.may_jump = true;
+        self
     }
 
     /// The same checker, which keeps the batches that have come whole for [`Checker::take_whole`].
@@ -259,6 +269,7 @@ impl<'a> Checker<'a> {
         let head = std::mem::take(head);
         let (header, frame) = head.split_at(BATCH_HEADER_LEN);
         if first == 0 {
+            self.jump(header);
             self.meet(frame)?;
         }
         let (id, count) = self.check_header(header, first)?;
@@ -269,6 +280,15 @@ impl<'a> Checker<'a> {
             self.feed_frames(frame, 0, end, count)?;
         }
         Ok(rest)
+    }
+
+    /// Goes on at the batch with this header, where what was due before it may have been deleted.
+    fn jump(&mut self, header: &[u8]) {
+        let Ok(BatchHeader { base_offset, .. }) = BatchHeader::parse(header) else { return };
+        if self.may_jump && base_offset > self.next_offset {
+            self.next_offset = base_offset;
+            self.next_sequence.fill(None);
+        }
     }
 
     /// Learns from a batch's first frame which batch it is.

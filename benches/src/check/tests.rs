@@ -86,6 +86,16 @@ fn a_log_whose_beginning_was_deleted_passes_from_any_batch_on() {
     let mut checker = Checker::retained(&content, ROUND, PARTITION, 2);
     checker.feed(&log[..batch]).unwrap();
     assert!(checker.feed(&log[2 * batch..]).is_err());
+    // Unless it was deleted while the log was read; what comes then must still be right.
+    let mut checker = Checker::retained(&content, ROUND, PARTITION, 2).jumping();
+    checker.feed(&log[..batch]).unwrap();
+    checker.feed(&log[2 * batch..]).unwrap();
+    checker.end_log(&[2, 1]).unwrap();
+    let mut checker = Checker::retained(&content, ROUND, PARTITION, 2).jumping();
+    checker.feed(&log[..batch]).unwrap();
+    // The producer's second batch in the place of its first one is no deletion.
+    let early = stored(&content, 0, 2, 2);
+    assert!(matches!(checker.feed(&early).unwrap_err().what, What::Order { .. }));
     // An empty log is right only where nothing was appended.
     let checker = Checker::retained(&content, ROUND, PARTITION, 1);
     assert!(checker.end_log(&[0]).is_ok() && checker.end_log(&[1]).is_err());

@@ -38,7 +38,7 @@ pub(crate) fn run<E: Engine>(
                 let producers = u16::try_from(batches.len()).expect("producers are counted by u16");
                 let Stage { content, round, .. } = stage;
                 let checker = if is_retained {
-                    Checker::retained(content, round, partition, producers)
+                    Checker::retained(content, round, partition, producers).jumping()
                 } else {
                     Checker::new(content, round, partition, producers)
                 };

@@ -25,6 +25,9 @@ use crate::subject::Opener;
 /// Payload bytes of the one message in a durable append's batch.
 pub(crate) const DURABLE_PAYLOAD_BYTES: usize = 100;
 
+/// How long the many producers of durable appends go on, and the synced writes beside them.
+const MANY_TIME: Duration = Duration::from_secs(1);
+
 /// Disk space beyond the data: what the engine allocates ahead, catalog, journal.
 const SPACE_SLACK_BYTES: u64 = 1 << 30;
 
@@ -168,9 +171,6 @@ fn extent(settings: &Settings, place: &Place, content: &Content) -> Result<Exten
     let ceiling_bytes = plan.timed_batches() * batch_bytes;
     Ok(Extent { plan, ceiling_bytes })
 }
-
-/// A part of a second as what a phase may take whose length is a time.
-const MANY_TIME: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests;

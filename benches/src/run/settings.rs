@@ -77,11 +77,16 @@ impl Settings {
         self.steps.contains(&step)
     }
 
-    /// Partitions of the topic of durable appends: the lone producer's, the shared one, and one for
-    /// each producer that has its own.
-    pub(super) fn durable_partitions(&self) -> u32 {
+    /// Where the partitions of producers that have their own begin: behind the lone producer's and
+    /// the shared one.
+    pub(super) fn first_spread_partition(&self) -> u32 {
+        1 + u32::from(self.has(Step::DurableShared))
+    }
+
+    /// Partitions of the topic of durable appends.
+    fn durable_partitions(&self) -> u32 {
         let spread = if self.has(Step::DurableSpread) { self.durable_producers } else { 0 };
-        2 + u32::from(spread)
+        self.first_spread_partition() + u32::from(spread)
     }
 
     /// When appends to the run's topic are answered.
