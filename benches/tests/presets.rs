@@ -122,6 +122,7 @@ fn topic_options_and_retention_reach_the_topic() {
     assert!(kept < appended, "{kept} bytes kept of {appended}\n{printed}");
     assert_eq!(json["append"]["answered_when"], "appended");
     ran(&dir, "verify here", 0);
+    fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]
@@ -148,6 +149,7 @@ fn damage_in_kept_files_is_found_and_named() {
     // Nothing to verify is an error, and so is a directory of somebody else.
     ran(&dir, "verify .", 2);
     ran(&dir, "verify missing", 2);
+    fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]
