@@ -87,7 +87,7 @@ fn a_directory_that_is_not_ours_is_not_touched() {
     let dir = dir("foreign");
     fs::create_dir(dir.join("round-0")).unwrap();
     fs::write(dir.join("round-0/precious"), "x").unwrap();
-    for command in ["run", "ceiling"] {
+    for command in ["run", "ceiling", "crash"] {
         let output = bench(&dir).args([command, "--dir", "."]).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
         assert!(text(&output).contains("not a directory of corelog-bench"), "{}", text(&output));
