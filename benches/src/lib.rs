@@ -33,5 +33,7 @@ mod run_error;
 mod size;
 pub mod stats;
 mod subject;
+pub mod timeline;
+mod usage;
 
 pub use command::main;

@@ -7,6 +7,7 @@
 
 mod buffers;
 mod file;
+mod probe;
 mod ring;
 mod sequential;
 pub(crate) mod sweep;
@@ -22,6 +23,7 @@ use crate::interrupt::Interrupt;
 
 pub use buffers::Pages;
 pub(crate) use buffers::{BLOCK_BYTES, Slots};
+pub(crate) use probe::{Abilities, abilities};
 pub use ring::Granted;
 pub(crate) use ring::Ring;
 pub use synced::{Method, Synced};
