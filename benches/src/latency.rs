@@ -47,6 +47,11 @@ impl Latency {
         nanos as f64 / 1000.0
     }
 
+    /// The histogram, in nanoseconds, for those who serialise it. Its own maximum is rounded up.
+    pub(crate) fn nanos(&self) -> &Histogram<u64> {
+        &self.nanos
+    }
+
     /// The longest operation in microseconds, exact; 0 when empty.
     pub fn max_us(&self) -> f64 {
         self.max_nanos as f64 / 1000.0

@@ -166,12 +166,6 @@ impl Phase {
         self.rounds.iter().map(|round| round.elapsed).sum()
     }
 
-    /// Messages a second over the measured time of all rounds; 0 when nothing ran.
-    pub(crate) fn messages_per_s(&self) -> f64 {
-        let elapsed = self.elapsed();
-        if elapsed.is_zero() { 0.0 } else { self.messages() as f64 / elapsed.as_secs_f64() }
-    }
-
     /// Service times of all rounds, merged.
     pub(crate) fn service(&self) -> Latency {
         merged(self.rounds.iter().map(|round| &round.service))

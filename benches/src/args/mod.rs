@@ -2,8 +2,10 @@
 //! refused here.
 
 mod ceiling;
+mod compare;
 mod crash;
 mod log;
+mod output;
 mod place;
 mod run;
 mod units;
@@ -12,7 +14,9 @@ mod verify;
 use clap::{Parser, Subcommand};
 
 pub(crate) use self::ceiling::CeilingArgs;
+pub(crate) use self::compare::{CompareArgs, DoctorArgs, Files, ReportArgs};
 pub(crate) use self::crash::CrashArgs;
+pub(crate) use self::output::OutputArgs;
 pub(crate) use self::place::PlaceArgs;
 pub(crate) use self::run::RunArgs;
 pub(crate) use self::verify::VerifyArgs;
@@ -49,6 +53,20 @@ pub(crate) enum Command {
     /// The process that `crash` and `run recovery` kill
     #[command(name = APPEND_UNTIL_KILLED, hide = true)]
     AppendUntilKilled(ChildArgs),
+    /// Says what changed from one result to another, and what is only noise
+    ///
+    /// Exit status: 0 compared, 1 a --fail-if holds, 2 usage, or a figure that --fail-if names is
+    /// not there.
+    Compare(CompareArgs),
+    /// Says whether this machine and a directory are fit, and what to do where they are not
+    ///
+    /// Exit status: 0 fit (things may be poor), 1 the engine cannot work here, 2 usage or I/O
+    /// error.
+    Doctor(DoctorArgs),
+    /// Makes the page for browsers from a result
+    Report(ReportArgs),
+    /// Prints the JSON Schema of a result of `run`
+    Schema,
 }
 
 /// The name of the hidden command.

@@ -16,7 +16,7 @@ pub(crate) struct PlaceArgs {
     #[arg(long)]
     pub(crate) keep: bool,
 
-    /// Write the results as JSON to FILE
+    /// Write the results as JSON to FILE, or with - to stdout instead of the text
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }

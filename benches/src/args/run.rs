@@ -7,7 +7,7 @@ use corelog_format::{BATCH_HEADER_LEN, FRAME_HEADER_LEN};
 
 use super::log::LogArgs;
 use super::units::{Span, Time};
-use super::{PlaceArgs, check_block};
+use super::{OutputArgs, PlaceArgs, check_block};
 use crate::ceiling::Shape;
 use crate::content::Sizes;
 use crate::run::preset::{Preset, Step};
@@ -26,6 +26,9 @@ pub(crate) struct RunArgs {
 
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 
     /// Read the files back without the engine at the end of each round, page cache dropped, and
     /// compare every byte and both layers of checksums

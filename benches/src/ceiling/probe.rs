@@ -4,8 +4,8 @@ use std::io;
 
 use io_uring::{IoUring, Probe, opcode};
 
-/// Operations that the engine or the ceiling sends, or without which the engine's runtime refuses to
-/// start, by the kernel's names.
+/// Operations that the engine or the ceiling sends, or without which the engine's runtime refuses
+/// to start, by the kernel's names.
 const NEEDED: [(u8, &str); 23] = [
     (opcode::Nop::CODE, "NOP"),
     (opcode::Readv::CODE, "READV"),

@@ -17,6 +17,7 @@ pub(crate) use cgroup::Cgroup;
 pub(crate) use cpu::{Cpu, Memory};
 pub(crate) use device::{Device, device_dir};
 pub(crate) use mount::{Alignment, Mount, Space};
+pub(crate) use text::Limit;
 
 /// Facts about the CPU, kernel, file system and device under a directory.
 #[derive(Debug, Clone, Default)]

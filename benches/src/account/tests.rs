@@ -44,9 +44,9 @@ fn unknown_stays_unknown_and_spoils_sums() {
     let unknown = between(&Seen::default(), &seen, Duration::from_secs(1));
     assert_eq!(unknown.cpu(), None);
 
-    let sum = Usage::merged([&known, &unknown, &known]).unwrap();
+    let sum = Used::merged([&known, &unknown, &known]).unwrap();
     assert_eq!((sum.wall, sum.cpu()), (Duration::from_secs(3), None));
-    assert_eq!(Usage::merged([]), None);
+    assert_eq!(Used::merged([]), None);
     let json = unknown.to_json(1, Some(1));
     for (key, value) in json.as_object().unwrap() {
         assert!(value.is_null() || key == "wall_s", "{key}: {value}");
@@ -55,7 +55,7 @@ fn unknown_stays_unknown_and_spoils_sums() {
 
 #[test]
 fn sums_peaks_and_ratios() {
-    let one = Usage {
+    let one = Used {
         wall: Duration::from_secs(2),
         cpu_user: Some(Duration::from_secs(1)),
         cpu_system: Some(Duration::from_secs(2)),
@@ -63,15 +63,15 @@ fn sums_peaks_and_ratios() {
         peak_rss_bytes: Some(100),
         page_cache_growth_bytes: Some(-10),
         device: Some(Device { read_bytes: 1, written_bytes: 3_000, writes: 2, flushes: 1 }),
-        ..Usage::default()
+        ..Used::default()
     };
-    let other = Usage {
+    let other = Used {
         peak_rss_bytes: Some(300),
         page_cache_growth_bytes: Some(4),
         switches_voluntary: Some(7),
         ..one.clone()
     };
-    let sum = Usage::merged([&one, &other]).unwrap();
+    let sum = Used::merged([&one, &other]).unwrap();
     assert_eq!((sum.wall, sum.cpu()), (Duration::from_secs(4), Some(Duration::from_secs(6))));
     assert_eq!((sum.peak_rss_bytes, sum.page_cache_growth_bytes), (Some(300), Some(-6)));
     assert_eq!(sum.switches_voluntary, Some(12));
@@ -85,8 +85,7 @@ fn sums_peaks_and_ratios() {
 #[test]
 fn work_is_charged_to_its_phase() {
     let place = scratch("usage");
-    let meter = Meter::new(place.path());
-    let begun = meter.begin();
+    let meter = Meter::start(place.path());
     // More than anything else here: a peak, calls and CPU of this phase alone.
     let mut memory = vec![1_u8; 64 << 20];
     for (n, byte) in memory.iter_mut().enumerate().step_by(4096) {
@@ -100,7 +99,7 @@ fn work_is_charged_to_its_phase() {
     file.sync_all().unwrap();
     let busy = Instant::now();
     while busy.elapsed() < Duration::from_millis(30) {}
-    let usage = meter.end(&begun);
+    let usage = meter.stop();
     drop(memory);
     std::fs::remove_file(&path).unwrap();
 

@@ -76,8 +76,8 @@ fn open(kind: u32, config: u64) -> Option<File> {
         ..Attributes::default()
     };
     let (this_process, any_cpu, no_group, close_on_exec) = (0, -1, -1, 8_u64);
-    // SAFETY: `attributes` is a whole perf_event_attr of the size it names, and lives until the call
-    // has returned; the kernel only reads it. The other arguments are numbers.
+    // SAFETY: `attributes` is a whole perf_event_attr of the size it names, and lives until the
+    // call has returned; the kernel only reads it. The other arguments are numbers.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,

@@ -9,6 +9,7 @@ mod kernel;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -16,18 +17,21 @@ use serde_json::{Value, json};
 use counters::Counters;
 use kernel::{Device, Io, Rusage};
 
-/// Reads the kernel's counters; one a run.
+/// Hardware counters count the threads that are started after them: see [`arm`].
+static COUNTERS: OnceLock<Counters> = OnceLock::new();
+
+/// Opens the hardware counters, so that all threads of the run are in them. Call it before the
+/// first is started; without it the first phase does.
+pub(crate) fn arm() {
+    COUNTERS.get_or_init(Counters::open);
+}
+
+/// Counts from `start` to `stop`.
 #[derive(Debug)]
 pub(crate) struct Meter {
     /// The `stat` file of the block device below the directory.
     device_stat: Option<PathBuf>,
-    counters: Counters,
-}
-
-/// The counters as a phase began.
-#[derive(Debug)]
-pub(crate) struct Begun {
-    at: Instant,
+    began: Instant,
     seen: Seen,
     /// The peak of memory was set back, so what is read at the end is the phase's own.
     peak_is_ours: bool,
@@ -46,7 +50,7 @@ struct Seen {
 
 /// What one phase cost, or several together.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Usage {
+pub(crate) struct Used {
     pub(crate) wall: Duration,
     pub(crate) cpu_user: Option<Duration>,
     pub(crate) cpu_system: Option<Duration>,
@@ -73,41 +77,39 @@ pub(crate) struct Usage {
 }
 
 impl Meter {
-    /// A meter for work below `dir`. Threads that were started before it are not in the hardware
-    /// counters, so make it first.
-    pub(crate) fn new(dir: &Path) -> Meter {
+    /// Begins; the phase works in `dir`.
+    pub(crate) fn start(dir: &Path) -> Meter {
         let device_stat = crate::machine::device_dir(dir).map(|device| device.join("stat"));
-        Meter { device_stat, counters: Counters::open() }
-    }
-
-    /// Before a phase.
-    pub(crate) fn begin(&self) -> Begun {
         // 5 sets the peak back to what is resident now (proc(5), clear_refs).
         let peak_is_ours = fs::write("/proc/self/clear_refs", "5").is_ok();
-        Begun { at: Instant::now(), seen: self.look(), peak_is_ours }
+        let seen = Seen::now(device_stat.as_deref());
+        Meter { device_stat, began: Instant::now(), seen, peak_is_ours }
     }
 
-    /// Behind it.
-    pub(crate) fn end(&self, begun: &Begun) -> Usage {
-        let wall = begun.at.elapsed();
-        let mut usage = between(&begun.seen, &self.look(), wall);
-        usage.peak_rss_bytes = begun.peak_is_ours.then(kernel::peak_rss_bytes).flatten();
-        usage
+    /// What was used since.
+    pub(crate) fn stop(&self) -> Used {
+        let wall = self.began.elapsed();
+        let mut used = between(&self.seen, &Seen::now(self.device_stat.as_deref()), wall);
+        used.peak_rss_bytes = self.peak_is_ours.then(kernel::peak_rss_bytes).flatten();
+        used
     }
+}
 
-    fn look(&self) -> Seen {
+impl Seen {
+    fn now(device_stat: Option<&Path>) -> Seen {
+        let counters = COUNTERS.get_or_init(Counters::open);
         Seen {
             rusage: Rusage::now(),
             io: Io::now(),
-            device: self.device_stat.as_deref().and_then(Device::now),
+            device: device_stat.and_then(Device::now),
             page_cache_bytes: kernel::page_cache_bytes(),
-            instructions: self.counters.instructions(),
-            cycles: self.counters.cycles(),
+            instructions: counters.instructions(),
+            cycles: counters.cycles(),
         }
     }
 }
 
-fn between(begin: &Seen, end: &Seen, wall: Duration) -> Usage {
+fn between(begin: &Seen, end: &Seen, wall: Duration) -> Used {
     let time = |of: fn(&Rusage) -> Duration| {
         Some(of(end.rusage.as_ref()?).saturating_sub(of(begin.rusage.as_ref()?)))
     };
@@ -116,14 +118,14 @@ fn between(begin: &Seen, end: &Seen, wall: Duration) -> Usage {
     };
     let io = |of: fn(&Io) -> u64| Some(of(end.io.as_ref()?).saturating_sub(of(begin.io.as_ref()?)));
     let hardware = |end: Option<u64>, begin: Option<u64>| Some(end?.saturating_sub(begin?));
-    Usage {
+    Used {
         wall,
-        cpu_user: time(|usage| usage.user),
-        cpu_system: time(|usage| usage.system),
-        switches_voluntary: count(|usage| usage.switches_voluntary),
-        switches_involuntary: count(|usage| usage.switches_involuntary),
-        faults_minor: count(|usage| usage.faults_minor),
-        faults_major: count(|usage| usage.faults_major),
+        cpu_user: time(|used| used.user),
+        cpu_system: time(|used| used.system),
+        switches_voluntary: count(|used| used.switches_voluntary),
+        switches_involuntary: count(|used| used.switches_involuntary),
+        faults_minor: count(|used| used.faults_minor),
+        faults_major: count(|used| used.faults_major),
         read_calls: io(|io| io.read_calls),
         write_calls: io(|io| io.write_calls),
         process_read_bytes: io(|io| io.read_bytes),
@@ -139,21 +141,21 @@ fn between(begin: &Seen, end: &Seen, wall: Duration) -> Usage {
     }
 }
 
-impl Usage {
+impl Used {
     /// Several phases as one: sums, and the highest peak. One of them that is unknown makes the sum
     /// unknown. None without any.
-    pub(crate) fn merged<'a>(all: impl IntoIterator<Item = &'a Usage>) -> Option<Usage> {
+    pub(crate) fn merged<'a>(all: impl IntoIterator<Item = &'a Used>) -> Option<Used> {
         all.into_iter().cloned().reduce(|a, b| a.and(&b))
     }
 
-    fn and(&self, other: &Usage) -> Usage {
+    fn and(&self, other: &Used) -> Used {
         fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
             Some(a?.saturating_add(b?))
         }
         fn time(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
             Some(a?.saturating_add(b?))
         }
-        Usage {
+        Used {
             wall: self.wall + other.wall,
             cpu_user: time(self.cpu_user, other.cpu_user),
             cpu_system: time(self.cpu_system, other.cpu_system),
@@ -173,6 +175,30 @@ impl Usage {
                 .map(|(a, b)| a.saturating_add(b)),
             instructions: sum(self.instructions, other.instructions),
             cycles: sum(self.cycles, other.cycles),
+        }
+    }
+
+    /// A phase of a second and a half that wrote `bytes` to the device, for tests of reports.
+    #[cfg(test)]
+    pub(crate) fn sample(bytes: u64) -> Used {
+        let device = Device { read_bytes: 4096, written_bytes: bytes, writes: 90, flushes: 3 };
+        Used {
+            wall: Duration::from_millis(1500),
+            cpu_user: Some(Duration::from_millis(600)),
+            cpu_system: Some(Duration::from_millis(300)),
+            switches_voluntary: Some(1000),
+            switches_involuntary: Some(10),
+            faults_minor: Some(77),
+            faults_major: Some(0),
+            read_calls: Some(5),
+            write_calls: Some(6),
+            process_read_bytes: Some(4096),
+            process_written_bytes: Some(bytes),
+            device: Some(device),
+            peak_rss_bytes: Some(200_000_000),
+            page_cache_growth_bytes: Some(-4096),
+            instructions: None,
+            cycles: None,
         }
     }
 
