@@ -17,6 +17,9 @@ const EXIT_HOLDS: u8 = 1;
 pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Box<dyn Error>> {
     let (a, b) = (side(&args.a)?, side(&args.b)?);
     let comparison = compare::compare(&a, &b, args.confidence);
+    if comparison.rows.is_empty() {
+        return Err("neither side has a figure of `run`".into());
+    }
     let mut held = Vec::new();
     for gate in &args.fail_if {
         held.extend(gate.judge(&comparison)?);
