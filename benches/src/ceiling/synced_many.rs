@@ -248,6 +248,6 @@ mod tests {
         let many =
             |block, depth| Many { layout: Layout::Files, method: Method::Dsync, block, depth };
         assert_eq!(many(4096, 64).bytes(), 64 * 128 * 4096);
-        assert_eq!(many(1 << 20, 2).bytes(), 2 * 8 << 20);
+        assert_eq!(many(1 << 20, 2).bytes(), (2 * 8) << 20);
     }
 }

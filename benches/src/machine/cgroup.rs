@@ -67,9 +67,9 @@ impl Cgroup {
     pub(super) fn to_json(&self) -> Value {
         json!({
             "version": self.version,
-            "memory_bytes": self.memory_bytes.map(Limit::to_json),
-            "memory_high_bytes": self.memory_high_bytes.map(Limit::to_json),
-            "cpus": self.cpus.map(Limit::to_json),
+            "memory_bytes": self.memory_bytes.map(Limit::json),
+            "memory_high_bytes": self.memory_high_bytes.map(Limit::json),
+            "cpus": self.cpus.map(Limit::json),
             "cpuset": self.cpuset,
             "io": self.io,
         })

@@ -105,8 +105,8 @@ impl Memory {
         into.insert("memory_bytes".into(), json!(self.total_bytes));
         into.insert("transparent_huge_pages".into(), json!(self.transparent_huge_pages));
         into.insert("huge_pages_free".into(), json!(self.huge_pages_free));
-        into.insert("memlock_bytes".into(), json!(self.memlock_bytes.map(Limit::to_json)));
-        into.insert("open_files".into(), json!(self.open_files.map(Limit::to_json)));
+        into.insert("memlock_bytes".into(), json!(self.memlock_bytes.map(Limit::json)));
+        into.insert("open_files".into(), json!(self.open_files.map(Limit::json)));
     }
 }
 

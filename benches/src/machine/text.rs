@@ -61,7 +61,7 @@ impl<T: Copy + PartialOrd> Limit<T> {
 
 impl<T: Into<Value>> Limit<T> {
     /// A number, or `"max"`.
-    pub(super) fn to_json(self) -> Value {
+    pub(super) fn json(self) -> Value {
         match self {
             Limit::At(at) => at.into(),
             Limit::Max => json!("max"),

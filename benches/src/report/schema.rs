@@ -31,7 +31,7 @@ pub(crate) mod tests {
             "object" => value.is_object(),
             other => panic!("no type {other}"),
         };
-        if !types.is_empty() && !types.iter().any(|kind| is(kind)) {
+        if !types.is_empty() && !types.iter().any(is) {
             found.push(format!("{at}: {value} is not {types:?}"));
         }
         if schema.get("const").is_some_and(|constant| constant != value) {

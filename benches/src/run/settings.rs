@@ -251,7 +251,10 @@ impl Settings {
             "catch_up_consumers": self.catch_up,
             "shuffle": self.shuffle,
             "loop": if self.rate.is_some() { "open" } else { "closed" },
-            "rate_bytes_per_s": match self.rate { Some(Rate::Bytes(bytes)) => Some(bytes), _ => None },
+            "rate_bytes_per_s": match self.rate {
+                Some(Rate::Bytes(bytes)) => Some(bytes),
+                _ => None,
+            },
             "rate_messages_per_s": match self.rate {
                 Some(Rate::Messages(messages)) => Some(messages),
                 _ => None,

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 /// An empty directory on the build's disk.
-pub fn dir(name: &str) -> PathBuf {
+pub(crate) fn dir(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(name);
     let _ = fs::remove_dir_all(&path);
     fs::create_dir_all(&path).unwrap();
@@ -15,14 +15,14 @@ pub fn dir(name: &str) -> PathBuf {
 }
 
 /// The binary, started in `working_dir`.
-pub fn bench(working_dir: &Path) -> Command {
+pub(crate) fn bench(working_dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_corelog-bench"));
     command.current_dir(working_dir);
     command
 }
 
 /// Runs it with these words; the exit status is `code`. What it printed.
-pub fn ran(working_dir: &Path, words: &str, code: i32) -> String {
+pub(crate) fn ran(working_dir: &Path, words: &str, code: i32) -> String {
     let output = bench(working_dir).args(words.split_whitespace()).output().unwrap();
     assert_eq!(output.status.code(), Some(code), "`{words}`: {}", text(&output));
     format!(
@@ -33,7 +33,7 @@ pub fn ran(working_dir: &Path, words: &str, code: i32) -> String {
 }
 
 /// Status and everything that was printed.
-pub fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     format!(
         "{:?}\n{}{}",
         output.status.code(),
@@ -43,13 +43,13 @@ pub fn text(output: &Output) -> String {
 }
 
 /// The names in a directory.
-pub fn names(dir: &Path) -> Vec<String> {
+pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 /// All segment files below a directory; one that goes meanwhile is left out.
-pub fn logs_below(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn logs_below(dir: &Path) -> Vec<PathBuf> {
     let mut logs = Vec::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -63,6 +63,6 @@ pub fn logs_below(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// The JSON in a file.
-pub fn json(path: &Path) -> Value {
+pub(crate) fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }

@@ -10,6 +10,9 @@ use super::plot::{Axis, Plot};
 /// Colours there are; a phase beyond them shares one.
 const COLOURS: usize = 6;
 
+/// A line: its points in order.
+type Points = Vec<(f64, f64)>;
+
 /// A phase of the run, by its name and colour.
 pub(super) struct Phase<'a> {
     pub(super) name: &'a str,
@@ -45,7 +48,7 @@ impl Phase<'_> {
 
 /// The steps of a round's throughput from `begun` on: each interval at its height, from its start
 /// to its end.
-fn steps(round: &Value, begun: f64) -> Vec<(f64, f64)> {
+fn steps(round: &Value, begun: f64) -> Points {
     let interval = number(round, "/series/interval_s").unwrap_or(0.1);
     let slots = round["series"]["bytes"].as_array();
     let bytes: Vec<f64> = slots.into_iter().flatten().filter_map(Value::as_f64).collect();
@@ -67,7 +70,7 @@ fn steps(round: &Value, begun: f64) -> Vec<(f64, f64)> {
 
 /// A phase's rounds one behind the other, without the time in between, which belongs to the ceiling
 /// and to other phases: the phase's throughput and its ceilings.
-fn behind_each_other(phase: &Phase<'_>) -> [Vec<(f64, f64)>; 2] {
+fn behind_each_other(phase: &Phase<'_>) -> [Points; 2] {
     let (mut engine, mut ceilings, mut begun) = (Vec::new(), Vec::new(), 0.0);
     for round in phase.rounds() {
         let Some(elapsed) = number(round, "/elapsed_s") else { continue };
@@ -114,7 +117,7 @@ pub(super) fn rounds(phases: &[Phase<'_>]) -> Option<String> {
         let share = if lower_is_better { ceiling / engine } else { engine / ceiling };
         share.is_finite().then_some(share * 100.0)
     };
-    let shares: Vec<(&Phase<'_>, Vec<(f64, f64)>)> = phases
+    let shares: Vec<(&Phase<'_>, Points)> = phases
         .iter()
         .map(|phase| {
             let all = phase.rounds().enumerate();
@@ -150,14 +153,14 @@ pub(super) fn rounds(phases: &[Phase<'_>]) -> Option<String> {
 
 /// Latency by percentile; every nine takes the same room.
 pub(super) fn latency(run: &Value, phases: &[Phase<'_>]) -> Option<String> {
-    let curve = |value: &Value| -> Vec<(f64, f64)> {
+    let curve = |value: &Value| -> Points {
         let points = value.as_array().into_iter().flatten();
         points
             .filter_map(|point| Some((point[0].as_f64()?, point[1].as_f64()?)))
             .filter(|point| point.0 >= 0.0 && point.1 > 0.0)
             .collect()
     };
-    let mut curves: Vec<(String, String, Vec<(f64, f64)>)> = phases
+    let mut curves: Vec<(String, String, Points)> = phases
         .iter()
         .map(|phase| {
             let points = curve(&phase.json["percentiles_us"]);

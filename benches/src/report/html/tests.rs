@@ -100,7 +100,7 @@ fn the_page_is_well_formed_and_needs_nothing_from_outside() {
     }
     // What was measured is on it: the figures, the charts and the unknown machine.
     for words in
-        ["1,800", "90.0 % of the ceiling", "its ceiling: sequential write", "unknown", "durable"]
+        ["1,800", "90 % of the ceiling", "its ceiling: sequential write", "unknown", "durable"]
     {
         assert!(page.contains(words), "{words}");
     }
