@@ -73,9 +73,11 @@ fn run_engine(args: &RunArgs) -> Result<ExitCode, Box<dyn Error>> {
     account::arm();
     let mut place = Place::take(args.place.dir.as_deref(), args.place.keep)?;
     let machine = Machine::look(place.path());
-    let progress = Progress::new("round", settings.rounds, outputs.json_to_stdout());
+    let quiet = args.place.quiet || outputs.json_to_stdout();
+    let progress = Progress::new("round", settings.rounds, quiet);
+    let progress = progress.in_steps(settings.steps.len());
     let started = SystemTime::now();
-    let mut note = |number: u32| progress.begin(number);
+    let mut note = |round: u32, step: usize, name: &str| progress.begin_step(round, step, name);
     let ran = run::run(&Corelog, &settings, &place, &interrupt, &mut note);
     drop(progress);
     let outcome = match ran {
@@ -87,7 +89,7 @@ fn run_engine(args: &RunArgs) -> Result<ExitCode, Box<dyn Error>> {
         ran => ran?,
     };
     let report = Report { settings: &settings, machine: &machine, outcome: &outcome, started };
-    if !outcome.is_empty() && !outputs.json_to_stdout() {
+    if !outcome.is_empty() && !quiet {
         print(|out| report.print(out))?;
     }
     outputs.write(&report)?;
@@ -102,7 +104,8 @@ fn kill_processes(args: &CrashArgs) -> Result<ExitCode, Box<dyn Error>> {
     let interrupt = Interrupt::on_signals()?;
     let outputs = Outputs::check(args.place.json.as_deref(), &OutputArgs::default())?;
     let mut place = Place::take(args.place.dir.as_deref(), args.place.keep)?;
-    let progress = Progress::new("process", args.lives, outputs.json_to_stdout());
+    let quiet = args.place.quiet || outputs.json_to_stdout();
+    let progress = Progress::new("process", args.lives, quiet);
     let mut note = |number: u32| progress.begin(number);
     let ran = crash::run(&settings, args.lives, args.batches, &place, &interrupt, &mut note);
     drop(progress);
@@ -114,7 +117,7 @@ fn kill_processes(args: &CrashArgs) -> Result<ExitCode, Box<dyn Error>> {
         }
         ran => ran?,
     };
-    if !outputs.json_to_stdout() {
+    if !quiet {
         print(|out| outcome.print(&settings, out))?;
     }
     outputs.write_json(&outcome.to_json(&settings))?;
@@ -160,11 +163,12 @@ fn measure_ceiling(args: &CeilingArgs) -> Result<ExitCode, Box<dyn Error>> {
     place.need_space(sweep::space_needed(args))?;
     let machine = Machine::look(place.path());
     let ceiling = Ceiling::new(place.ceiling_dir()?, interrupt);
-    let progress = Progress::new("round", args.rounds, outputs.json_to_stdout());
+    let quiet = args.place.quiet || outputs.json_to_stdout();
+    let progress = Progress::new("round", args.rounds, quiet);
     let measured = sweep::measure(&ceiling, args, &mut |number| progress.begin(number));
     drop(progress);
     let sweep = measured?;
-    if !outputs.json_to_stdout() {
+    if !quiet {
         print(|out| sweep.print(&machine, out))?;
     }
     outputs.write_json(&sweep.to_json(&machine))?;

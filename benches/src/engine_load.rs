@@ -134,6 +134,12 @@ impl Engine for Open {
         async move { Ok(call.await?) }
     }
 
+    fn syncs(&self) -> Option<u64> {
+        let stats = self.client.stats_blocking().ok()?;
+        let partitions = stats.shards.iter().flat_map(|shard| &shard.partitions);
+        Some(partitions.map(|(_, stats)| stats.syncs).sum())
+    }
+
     fn close(self) -> Result<(), EngineError> {
         drop(self.client);
         Ok(self.engine.close_blocking()?)

@@ -16,9 +16,13 @@ pub struct Latency {
 
 impl Default for Latency {
     fn default() -> Latency {
-        let nanos = Histogram::new(DIGITS).expect("3 digits are within the crate's limits");
-        Latency { nanos, max_nanos: 0 }
+        Latency { nanos: empty_nanos(), max_nanos: 0 }
     }
+}
+
+/// A histogram of nanoseconds without a sample, of the same precision as all others.
+pub(crate) fn empty_nanos() -> Histogram<u64> {
+    Histogram::new(DIGITS).expect("3 digits are within the crate's limits")
 }
 
 impl Latency {

@@ -36,6 +36,7 @@ mod results;
 mod rng;
 mod run;
 mod run_error;
+mod seconds;
 mod shift;
 mod size;
 pub mod stats;

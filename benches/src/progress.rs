@@ -17,6 +17,8 @@ pub(crate) struct Progress {
     /// What is counted: "round".
     word: &'static str,
     count: u64,
+    /// Of each of them.
+    steps: u64,
 }
 
 impl Progress {
@@ -31,14 +33,31 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(Some(count), target);
         let style = ProgressStyle::with_template(TEMPLATE).expect("the template is ours");
         bar.set_style(style.progress_chars("#>-"));
-        Progress { bar, word, count }
+        Progress { bar, word, count, steps: 1 }
+    }
+
+    /// The same where each of them has so many steps, at least 1.
+    pub(crate) fn in_steps(mut self, steps: usize) -> Progress {
+        self.steps = steps as u64;
+        self.bar.set_length(self.count * self.steps);
+        self
     }
 
     /// The next one begins, numbered from 0.
     pub(crate) fn begin(&self, number: u32) {
         let (word, count) = (self.word, self.count);
-        self.bar.set_message(format!("{word} {} of {count}", u64::from(number) + 1));
-        self.bar.set_position(u64::from(number));
+        self.at(number, 0, format!("{word} {} of {count}", u64::from(number) + 1));
+    }
+
+    /// A step of it begins, numbered from 0, with its name.
+    pub(crate) fn begin_step(&self, number: u32, step: usize, name: &str) {
+        let (word, count) = (self.word, self.count);
+        self.at(number, step, format!("{word} {} of {count}: {name}", u64::from(number) + 1));
+    }
+
+    fn at(&self, number: u32, step: usize, message: String) {
+        self.bar.set_message(message);
+        self.bar.set_position(u64::from(number) * self.steps + step as u64);
         if !self.bar.is_hidden() {
             self.bar.enable_steady_tick(TICK);
         }
@@ -68,6 +87,10 @@ mod tests {
             progress.begin(1);
             assert_eq!(progress.bar.position(), 1);
             assert_eq!(progress.bar.message(), "round 2 of 3");
+            let progress = progress.in_steps(4);
+            progress.begin_step(2, 3, "verify");
+            assert_eq!((progress.bar.position(), progress.bar.length()), (11, Some(12)));
+            assert_eq!(progress.bar.message(), "round 3 of 3: verify");
             assert!(!quiet || progress.bar.is_hidden());
         }
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::account::Used;
 use crate::latency::Latency;
+use crate::seconds::Seconds;
 use crate::stats::{median, median_interval};
 
 /// Length of an interval of a [`Series`].
@@ -106,6 +107,8 @@ pub(crate) struct PhaseRound {
     pub(crate) response: Option<Latency>,
     /// What was answered when.
     pub(crate) series: Series,
+    /// What users feel, by second: response times where there are any, else service times.
+    pub(crate) seconds: Seconds,
     /// CPU and the like, used by the whole process meanwhile.
     pub(crate) used: Used,
     /// The engine's figure.
@@ -289,6 +292,7 @@ mod tests {
             service: Latency::default(),
             response: None,
             series: Series::new(Instant::now()),
+            seconds: Seconds::new(Instant::now()),
             used: Used::default(),
             engine,
             ceiling,

@@ -121,6 +121,9 @@ pub(crate) trait Engine: Sync {
         wait: Duration,
     ) -> impl Future<Output = Result<Self::Records, EngineError>> + Send;
 
+    /// Syncs of log files begun since it was opened; None where it does not tell.
+    fn syncs(&self) -> Option<u64>;
+
     /// Ends it cleanly; nothing it opened stays open.
     fn close(self) -> Result<(), EngineError>;
 }

@@ -55,21 +55,27 @@ fn a_run_appends_polls_and_says_what_scripts_rely_on() {
 
     let json = json(&dir.join("out.json"));
     assert_eq!(json["schema"], 1);
-    for pointer in [
+    // What scripts rely on, all of it: a key that goes or moves breaks them.
+    let mut keys: Vec<String> = [
         "/ratio/append",
         "/ratio/poll",
         "/ratio/durable_p50",
-        "/append/mb_per_s",
-        "/append/latency_us/p999",
-        "/poll/mb_per_s",
-        "/durable/latency_us/p50",
         "/ceiling/write_mb_per_s",
         "/ceiling/read_mb_per_s",
         "/ceiling/sync_write_p50_us",
-    ] {
+    ]
+    .map(str::to_owned)
+    .into();
+    for phase in ["append", "poll", "durable"] {
+        let latencies = ["p50", "p90", "p99", "p999", "max"].map(|key| format!("latency_us/{key}"));
+        let figures = ["mb_per_s", "messages_per_s"].map(str::to_owned);
+        keys.extend(figures.iter().chain(&latencies).map(|key| format!("/{phase}/{key}")));
+    }
+    for pointer in &keys {
         let figure = json.pointer(pointer).and_then(Value::as_f64);
         assert!(figure.is_some_and(|figure| figure > 0.0), "{pointer}: {figure:?}");
     }
+    assert!(json["machine"]["kernel"].is_string(), "{}", json["machine"]);
     assert_eq!(json["rounds"].as_array().unwrap().len(), 2);
     // All that was appended is there: both rounds were kept, each with its partitions' logs.
     let logs = logs_below(&dir.join("here"));

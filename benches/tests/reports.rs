@@ -91,6 +91,21 @@ fn json_on_stdout_is_alone_there() {
 }
 
 #[test]
+fn a_quiet_run_prints_nothing_and_writes_its_results() {
+    let dir = dir("quiet");
+    let ceiling = "ceiling --total 64KiB --blocks 4KiB --depths 1 --rounds 1 --synced-samples 1 \
+                   --synced-time 0s";
+    for command in [RUN, ceiling] {
+        let words = format!("{command} --quiet --json a.json");
+        let output = bench(&dir, &words.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(0));
+        let printed = [output.stdout, output.stderr].concat();
+        assert!(printed.is_empty(), "{}", String::from_utf8_lossy(&printed));
+        assert_eq!(read(&dir.join("a.json"))["schema"], 1);
+    }
+}
+
+#[test]
 fn what_cannot_be_written_is_said_before_the_run() {
     let dir = dir("outputs");
     for (flags, words) in [

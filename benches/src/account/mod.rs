@@ -71,6 +71,9 @@ pub(crate) struct Used {
     pub(crate) peak_rss_bytes: Option<u64>,
     /// Of the whole machine; less than 0 when it shrank.
     pub(crate) page_cache_growth_bytes: Option<i64>,
+    /// Syncs of log files that the engine began; None in phases without it. Where a topic enforces
+    /// syncs, its writes are synced themselves and are not in it.
+    pub(crate) engine_syncs: Option<u64>,
     /// Of user code. Hardware counters, where the machine has them.
     pub(crate) instructions: Option<u64>,
     pub(crate) cycles: Option<u64>,
@@ -136,6 +139,7 @@ fn between(begin: &Seen, end: &Seen, wall: Duration) -> Used {
             .page_cache_bytes
             .zip(begin.page_cache_bytes)
             .map(|(end, begin)| end.cast_signed().wrapping_sub(begin.cast_signed())),
+        engine_syncs: None,
         instructions: hardware(end.instructions, begin.instructions),
         cycles: hardware(end.cycles, begin.cycles),
     }
@@ -173,6 +177,7 @@ impl Used {
                 .page_cache_growth_bytes
                 .zip(other.page_cache_growth_bytes)
                 .map(|(a, b)| a.saturating_add(b)),
+            engine_syncs: sum(self.engine_syncs, other.engine_syncs),
             instructions: sum(self.instructions, other.instructions),
             cycles: sum(self.cycles, other.cycles),
         }
@@ -197,9 +202,16 @@ impl Used {
             device: Some(device),
             peak_rss_bytes: Some(200_000_000),
             page_cache_growth_bytes: Some(-4096),
+            engine_syncs: Some(2),
             instructions: None,
             cycles: None,
         }
+    }
+
+    /// The same with the engine's count of syncs before and after; None where it tells none.
+    pub(crate) fn with_engine_syncs(self, before: Option<u64>, after: Option<u64>) -> Used {
+        let engine_syncs = after.zip(before).map(|(after, before)| after.saturating_sub(before));
+        Used { engine_syncs, ..self }
     }
 
     /// User and system time together.
@@ -251,6 +263,7 @@ impl Used {
                 appended.and_then(|appended| self.write_amplification(appended)),
             "peak_rss_bytes": self.peak_rss_bytes,
             "page_cache_growth_bytes": self.page_cache_growth_bytes,
+            "engine_syncs": self.engine_syncs,
             "instructions": self.instructions,
             "cycles": self.cycles,
         })

@@ -16,6 +16,10 @@ pub(crate) struct PlaceArgs {
     #[arg(long)]
     pub(crate) keep: bool,
 
+    /// Print nothing but errors: no progress, no text; results go to the files asked for
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
     /// Write the results as JSON to FILE, or with - to stdout instead of the text
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

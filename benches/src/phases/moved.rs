@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::latency::Latency;
 use crate::results::Series;
+use crate::seconds::Seconds;
 
 /// An operation that was sent.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +29,8 @@ pub(crate) struct Moved {
     /// From the intended start to the answer; None until an operation had one.
     pub(crate) response: Option<Latency>,
     pub(crate) series: Series,
+    /// What users feel, by second: response times where there are any, else service times.
+    pub(crate) seconds: Seconds,
 }
 
 impl Moved {
@@ -41,6 +44,7 @@ impl Moved {
             service: Latency::default(),
             response: None,
             series: Series::new(start),
+            seconds: Seconds::new(start),
         }
     }
 
@@ -59,6 +63,8 @@ impl Moved {
             response.record(answered.saturating_duration_since(intended));
         }
         self.series.record(answered, bytes, messages);
+        let felt = answered.saturating_duration_since(intended.unwrap_or(sent));
+        self.seconds.record(answered, felt);
     }
 
     /// Counts a phase that is one operation, from its start to `answered`.
@@ -77,6 +83,7 @@ impl Moved {
             self.response.get_or_insert_default().merge(response);
         }
         self.series.merge(&other.series);
+        self.seconds.merge(&other.seconds);
     }
 
     /// From the start to the last answer, never 0.
@@ -105,6 +112,10 @@ mod tests {
         moved.record(operation(Some(at(50)), at(150)), at(160));
         assert_eq!(moved.service.max_us(), 10_000.0);
         assert_eq!(moved.response.as_ref().unwrap().max_us(), 110_000.0);
+        // By second as well it is the time that users feel.
+        let seconds = moved.seconds.histograms(moved.elapsed());
+        let felt = moved.response.as_ref().unwrap().nanos();
+        assert_eq!(seconds.iter().map(|one| &one.2).collect::<Vec<_>>(), [felt]);
         let mut other = Moved::new(at(100));
         other.record(operation(None, at(170)), at(200));
         moved.merge(&other);

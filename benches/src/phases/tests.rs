@@ -57,6 +57,10 @@ impl Engine for Stalling {
         Ok(Nothing)
     }
 
+    fn syncs(&self) -> Option<u64> {
+        None
+    }
+
     fn close(self) -> Result<(), EngineError> {
         Ok(())
     }

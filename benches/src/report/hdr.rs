@@ -1,29 +1,29 @@
 //! The histograms as a log of HdrHistogram, version 2, which its tools in all languages read.
 //!
-//! One line a phase and round, tagged with the phase's name: `append`. In an open loop that is the
-//! response time, and the service time stands beside it as `append.service`. Values are
-//! nanoseconds; the column for people, the interval's maximum, is in milliseconds.
+//! One line a second of a phase of a round, tagged with the phase's name: `append`. In an open loop
+//! that is the response time, and the service time stands beside it as `append.service`, one line a
+//! round. Values are nanoseconds; the column for people, the interval's maximum, is in milliseconds.
 
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
+use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{
     IntervalLogWriter, IntervalLogWriterBuilder, IntervalLogWriterError, Tag,
 };
 
 use super::Report;
-use crate::latency::Latency;
 
 /// Nanoseconds of the unit of the interval's maximum.
 const MAX_DIVISOR: f64 = 1e6;
 
 /// A histogram and where it belongs.
-struct Interval<'a> {
+struct Interval {
     tag: String,
     begun: Duration,
     elapsed: Duration,
-    latency: &'a Latency,
+    nanos: Histogram<u64>,
 }
 
 impl Report<'_> {
@@ -32,17 +32,19 @@ impl Report<'_> {
         let mut intervals = Vec::new();
         for phase in &self.outcome.phases {
             for round in &phase.rounds {
-                let mut put = |tag: String, latency| {
-                    let (begun, elapsed) = (round.begun, round.elapsed);
-                    intervals.push(Interval { tag, begun, elapsed, latency });
-                };
-                match &round.response {
-                    Some(response) => {
-                        put(phase.name.to_owned(), response);
-                        put(format!("{}.service", phase.name), &round.service);
-                    }
-                    None => put(phase.name.to_owned(), &round.service),
-                }
+                let seconds = round.seconds.histograms(round.elapsed).into_iter();
+                intervals.extend(seconds.map(|(begin, elapsed, nanos)| Interval {
+                    tag: phase.name.to_owned(),
+                    begun: round.begun + begin,
+                    elapsed,
+                    nanos,
+                }));
+                intervals.extend(round.response.is_some().then(|| Interval {
+                    tag: format!("{}.service", phase.name),
+                    begun: round.begun,
+                    elapsed: round.elapsed,
+                    nanos: round.service.nanos().clone(),
+                }));
             }
         }
         intervals.sort_by_key(|interval| interval.begun);
@@ -50,7 +52,7 @@ impl Report<'_> {
     }
 }
 
-fn write(mut out: &mut dyn Write, started: SystemTime, all: &[Interval<'_>]) -> io::Result<()> {
+fn write(mut out: &mut dyn Write, started: SystemTime, all: &[Interval]) -> io::Result<()> {
     let mut serializer = V2DeflateSerializer::new();
     let mut log: IntervalLogWriter<'_, '_, _, _> = IntervalLogWriterBuilder::new()
         .add_comment("[Histogram log format version 1.3]")
@@ -59,15 +61,11 @@ fn write(mut out: &mut dyn Write, started: SystemTime, all: &[Interval<'_>]) -> 
         .with_base_time(started)
         .with_max_value_divisor(MAX_DIVISOR)
         .begin_log_with(&mut out, &mut serializer)?;
-    for Interval { tag, begun, elapsed, latency } in all {
+    for Interval { tag, begun, elapsed, nanos } in all {
         let tag = Tag::new(tag).expect("names of phases have neither commas nor spaces");
-        log.write_histogram(latency.nanos(), *begun, *elapsed, Some(tag)).map_err(|error| {
-            match error {
-                IntervalLogWriterError::IoError(error) => error,
-                IntervalLogWriterError::SerializeError(error) => {
-                    io::Error::other(error.to_string())
-                }
-            }
+        log.write_histogram(nanos, *begun, *elapsed, Some(tag)).map_err(|error| match error {
+            IntervalLogWriterError::IoError(error) => error,
+            IntervalLogWriterError::SerializeError(error) => io::Error::other(error.to_string()),
         })?;
     }
     Ok(())

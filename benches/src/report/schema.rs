@@ -5,7 +5,16 @@ pub(crate) const RUN: &str = include_str!("../../schema/run-1.json");
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::time::SystemTime;
+
+    use clap::Parser;
     use serde_json::{Value, json};
+
+    use crate::args::{Cli, Command};
+    use crate::engine_load::Corelog;
+    use crate::interrupt::Interrupt;
+    use crate::machine::Machine;
+    use crate::report::Report;
 
     /// What in `value` is not as `schema` has it. Knows the words that our schemas use: `$ref` to
     /// `$defs`, `type`, `const`, `enum`, `minimum`, `properties`, `required`,
@@ -84,6 +93,47 @@ pub(crate) mod tests {
         whole["machine"]["architecture"] = json!("x86_64");
         let schema = schema();
         assert_eq!(violations(&schema, &schema, &whole, ""), [""; 0]);
+    }
+
+    /// Every phase that there is, on the real engine and disk: no key that the schema does not
+    /// know, none that it misses, and what was run is not null.
+    #[test]
+    fn real_runs_are_as_the_schema_says() {
+        let small = "--total 1MiB --rounds 2 --shards 1 --batch-messages 10 --message-size 300 \
+                     --durable-samples 3 --durable-producers 2";
+        let mut phases = Vec::new();
+        for words in ["standard --verify", "fsync", "mixed", "small-batches --rate 2000msg"] {
+            let json = run(&format!("corelog-bench run {words} {small}"));
+            let schema = schema();
+            assert_eq!(violations(&schema, &schema, &json, words), [""; 0]);
+            for phase in json["phases"].as_array().unwrap() {
+                let phase = phase.as_str().unwrap();
+                assert!(json[phase]["mb_per_s"].as_f64().unwrap() > 0.0, "{words}: {phase}");
+                assert!(json[phase]["latency_us"]["max"].as_f64().unwrap() > 0.0, "{phase}");
+                let syncs = &json[phase]["usage"]["engine_syncs"];
+                assert_eq!(syncs.is_null(), phase == "verify", "{words}: {phase}: {syncs}");
+                phases.push(phase.to_owned());
+            }
+        }
+        phases.sort();
+        phases.dedup();
+        let all =
+            ["append", "catch_up", "durable", "durable_shared", "durable_spread", "poll", "tail"];
+        assert_eq!(phases, [&all[..], &["verify"]].concat());
+    }
+
+    /// The JSON of a run with this command line, in a directory of its own.
+    fn run(words: &str) -> Value {
+        let cli = Cli::try_parse_from(words.split_whitespace()).unwrap();
+        let Command::Run(args) = cli.command else { panic!("{words}") };
+        let settings = args.settings(2).unwrap();
+        let place = crate::place::tests::test_dir("schema-run");
+        let machine = Machine::look(place.path());
+        let interrupt = Interrupt::default();
+        let ran = crate::run::run(&Corelog, &settings, &place, &interrupt, &mut |_, _, _| {});
+        let outcome = ran.unwrap();
+        let started = SystemTime::now();
+        Report { settings: &settings, machine: &machine, outcome: &outcome, started }.to_json()
     }
 
     #[test]

@@ -73,13 +73,14 @@ impl Outcome {
     }
 }
 
-/// Runs all rounds. `note` is called as each begins, with its number from 0.
+/// Runs all rounds. `note` is called as each of its steps begins: the numbers of the round and of the
+/// step from 0, and the step's name.
 pub(crate) fn run<O: Opener>(
     opener: &O,
     settings: &Settings,
     place: &Place,
     interrupt: &Interrupt,
-    note: &mut dyn FnMut(u32),
+    note: &mut dyn FnMut(u32, usize, &str),
 ) -> Result<Outcome, RunError> {
     let content = Content::of(settings.seed, &settings.sizes)?;
     let small = Content::new(settings.seed, 1, DURABLE_PAYLOAD_BYTES)?;
@@ -116,8 +117,7 @@ pub(crate) fn run<O: Opener>(
             outcome.ended = Ended::TimeLimit;
             break;
         }
-        note(number);
-        match runner.round(number, &mut outcome) {
+        match runner.round(number, &mut outcome, &mut |step, name| note(number, step, name)) {
             Ok(()) => outcome.rounds += 1,
             Err(error) if error.is_interrupt() => {
                 outcome.ended = Ended::Interrupted;

@@ -44,6 +44,21 @@ pub(crate) enum Step {
     Verify,
 }
 
+impl Step {
+    /// The name of it, for people who wait.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Step::Append => "append",
+            Step::Poll => "poll",
+            Step::Durable => "durable",
+            Step::DurableShared => "durable_shared",
+            Step::DurableSpread => "durable_spread",
+            Step::Opening => "opening",
+            Step::Verify => "verify",
+        }
+    }
+}
+
 /// What a workload is made of, before the user's flags.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Workload {

@@ -145,6 +145,11 @@ impl Engine for Open {
         Ok(Views { slices, next_offset })
     }
 
+    fn syncs(&self) -> Option<u64> {
+        // One for each batch that it has ever stored.
+        Some(self.logs.lock().unwrap().values().map(|log| log.len() as u64).sum())
+    }
+
     fn close(self) -> Result<(), EngineError> {
         Ok(())
     }
@@ -187,7 +192,7 @@ fn run_in(name: &str, settings: &Settings, fault: Fault) -> Result<Outcome, RunE
     let place = test_dir(name);
     let interrupt = Interrupt::default();
     let memory = Memory::new(fault, &interrupt);
-    let ran = run(&memory, settings, &place, &interrupt, &mut |_| {});
+    let ran = run(&memory, settings, &place, &interrupt, &mut |_, _, _| {});
     if let (Ok(outcome), Fault::None) = (&ran, fault) {
         // What is polled must not come from the memory of the engine that appended; what is caught
         // up with neither.
@@ -224,6 +229,9 @@ fn every_phase_of_every_round_is_measured() {
     assert_eq!((append.bytes(), append.messages()), (44 * 942, 44 * 7));
     assert_eq!(append.latency().count(), 44);
     assert_eq!((poll.bytes(), poll.messages()), (50 * 942, 50 * 7));
+    // Those of the phase alone, not of the life of the engine.
+    let syncs = |phase: &Phase| phase.rounds[1].used.engine_syncs;
+    assert_eq!((syncs(append), syncs(poll), syncs(durable)), (Some(25), Some(0), Some(4)));
     assert_eq!((durable.messages(), durable.latency().count()), (6, 6));
     assert_eq!((outcome.synced.dsync.count(), outcome.synced.linked.count()), (6, 6));
 }
@@ -338,7 +346,7 @@ fn durable_appends_of_many_producers_are_counted_by_the_second() {
     let place = test_dir("run-fsync");
     let interrupt = Interrupt::default();
     let memory = Memory::new(Fault::None, &interrupt);
-    let outcome = run(&memory, &fsync, &place, &interrupt, &mut |_| {}).unwrap();
+    let outcome = run(&memory, &fsync, &place, &interrupt, &mut |_, _, _| {}).unwrap();
     for phase in &outcome.phases {
         assert!(phase.engine().unwrap() > 0.0 && phase.ceiling_figure().unwrap() > 0.0);
         assert_eq!(phase.figure, Figure::OperationsPerS);

@@ -12,7 +12,7 @@ use crate::phases::moved::Moved;
 use crate::phases::produce::{self, Go, Load, SendTimes};
 use crate::run_error::RunError;
 use crate::stats::mb_per_s;
-use crate::subject::{Opener, Topic};
+use crate::subject::{Engine, Opener, Topic};
 
 /// Appends that a producer on a schedule has outstanding at most.
 const OPEN_APPENDS: usize = 1024;
@@ -102,6 +102,7 @@ impl<O: Opener> Runner<'_, O> {
             is_over: &is_over,
         };
         let (tail, catch_up) = (self.settings.tail, self.settings.catch_up);
+        let syncs_before = engine.syncs();
         let meter = Meter::start(self.place.path());
         let (append, tail, catch_up) = thread::scope(|scope| {
             let followers = [(From::End, tail), (From::Start, catch_up)].map(|(from, count)| {
@@ -117,7 +118,8 @@ impl<O: Opener> Runner<'_, O> {
             });
             Ok::<_, RunError>((append?, tail?, catch_up?))
         })?;
-        Ok(Appended { append, tail, catch_up, used: meter.stop() })
+        let used = meter.stop().with_engine_syncs(syncs_before, engine.syncs());
+        Ok(Appended { append, tail, catch_up, used })
     }
 
     fn load(&self) -> Load<'_> {

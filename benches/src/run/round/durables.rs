@@ -29,7 +29,7 @@ impl<O: Opener> Runner<'_, O> {
             self.place,
             number,
             || uninterrupted(self.ceiling.synced_once(samples, DURABLE_BUDGET)),
-            || self.measured(|| durable::run(engine, stage, samples, DURABLE_BUDGET)),
+            || self.measured(Some(engine), || durable::run(engine, stage, samples, DURABLE_BUDGET)),
         )?;
         let ceiling = synced.as_ref().map(|synced| synced.best().1.percentile_us(50.0));
         self.add(outcome, "durable", durable, ceiling);
@@ -82,7 +82,7 @@ impl<O: Opener> Runner<'_, O> {
             uninterrupted(rates.map(|rates| rates.into_iter().fold(0.0, f64::max)))
         };
         let (ceiling, moved) = pair(self.place, number, ring, || {
-            self.measured(|| durable::many(engine, stage, first, plan, MANY_TIME))
+            self.measured(Some(engine), || durable::many(engine, stage, first, plan, MANY_TIME))
         })?;
         self.add(outcome, name, moved, ceiling);
         Ok(())

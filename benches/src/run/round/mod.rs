@@ -57,14 +57,21 @@ struct State<E> {
 type Measured = (Moved, Used);
 
 impl<O: Opener> Runner<'_, O> {
-    pub(super) fn round(&self, number: u32, outcome: &mut Outcome) -> Result<(), RunError> {
+    /// Runs a round. `note` is called as each step begins, with its number from 0 and its name.
+    pub(super) fn round(
+        &self,
+        number: u32,
+        outcome: &mut Outcome,
+        note: &mut dyn FnMut(usize, &str),
+    ) -> Result<(), RunError> {
         let mut state = State {
             number,
             dir: self.place.round_dir(number),
             engine: None,
             sent: Sent::nothing(self.settings.producers, self.settings.partitions),
         };
-        for step in &self.settings.steps {
+        for (place, step) in self.settings.steps.iter().enumerate() {
+            note(place, step.name());
             match step {
                 Step::Append => self.append(&mut state, outcome)?,
                 Step::Poll => self.poll(&mut state, outcome)?,
@@ -103,7 +110,7 @@ impl<O: Opener> Runner<'_, O> {
             *number,
             || uninterrupted(self.ceiling.read_once(self.ceiling_bytes, settings.shape)),
             || {
-                self.measured(|| {
+                self.measured(Some(engine), || {
                     let (partitions, consumers) = (settings.partitions, settings.consumers);
                     let is_retained = settings.log.has_retention();
                     poll::run(engine, stage, sent, partitions, consumers, is_retained)
@@ -132,21 +139,25 @@ impl<O: Opener> Runner<'_, O> {
             self.place,
             state.number,
             || uninterrupted(self.ceiling.read_once(self.ceiling_bytes, settings.shape)),
-            || self.measured(|| files::run(stage, written)),
+            || self.measured(None, || files::run(stage, written)),
         )?;
         let ceiling = read.map(|read| mb_per_s(read.bytes, read.elapsed));
         self.add(outcome, "verify", verified, ceiling);
         Ok(())
     }
 
-    /// Runs a phase of the engine and counts what it uses.
+    /// Runs a phase and counts what it uses; `engine` is the one that works in it, if any.
     fn measured(
         &self,
+        engine: Option<&O::Engine>,
         phase: impl FnOnce() -> Result<Moved, RunError>,
     ) -> Result<Measured, RunError> {
+        let syncs = || engine.and_then(Engine::syncs);
+        let before = syncs();
         let meter = Meter::start(self.place.path());
         let moved = phase()?;
-        Ok((moved, meter.stop()))
+        let used = meter.stop();
+        Ok((moved, used.with_engine_syncs(before, syncs())))
     }
 
     fn stage<'b>(&'b self, round: u32, content: &'b Content) -> Stage<'b> {
@@ -198,7 +209,7 @@ impl<O: Opener> Runner<'_, O> {
             Figure::Ms => elapsed.as_secs_f64() * 1e3,
         };
         let begun = moved.start().saturating_duration_since(self.begun);
-        let Moved { bytes, messages, service, response, series, .. } = moved;
+        let Moved { bytes, messages, service, response, series, seconds, .. } = moved;
         phase.rounds.push(PhaseRound {
             begun,
             elapsed,
@@ -207,6 +218,7 @@ impl<O: Opener> Runner<'_, O> {
             service,
             response,
             series,
+            seconds,
             used,
             engine,
             ceiling,
