@@ -132,7 +132,9 @@ fn every_byte_is_checked() {
 
 #[test]
 fn sliced_batches_continue_where_the_poll_before_ended() {
-    let content = Content::new(1, 5, 9).unwrap();
+    // Frames of different lengths: a slice in the middle has a length of its own.
+    let sizes = Sizes { messages: 5..6, payload: 0..60, headers: 0 };
+    let content = Content::of(1, &sizes).unwrap();
     let batch = stored(&content, 0, 0, 0);
     let batch = UnverifiedBatch::new(&batch).unwrap().verify().unwrap();
     let slice = |frames: std::ops::Range<u32>| {
