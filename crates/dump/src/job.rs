@@ -1,6 +1,6 @@
 //! The command line resolved: paths have become segments, flags have become choices.
 
-use crate::args::{Args, Command, WireType};
+use crate::args::{Args, Command, DecodeArgs, LsArgs, ShowArgs, VerifyArgs, WireType};
 use crate::discover::{self, Found, Partition};
 use crate::failure::Failure;
 use crate::session::Session;
@@ -27,16 +27,18 @@ impl Job {
     /// Looks behind the paths. What does not work comes along and is said when the job runs.
     pub(crate) fn resolve(args: Args) -> Job {
         let task = match args.command {
-            Command::Ls { paths } => Task::Ls { found: discover::discover(&paths) },
-            Command::Show { paths, messages, ndjson, limit } => Task::Show {
+            Command::Ls(LsArgs { paths }) => Task::Ls { found: discover::discover(&paths) },
+            Command::Show(ShowArgs { paths, messages, ndjson, limit }) => Task::Show {
                 found: discover::discover(&paths),
                 rows: Rows { messages, ndjson, limit: limit.unwrap_or(u64::MAX) },
             },
-            Command::Verify { paths, json } => {
+            Command::Verify(VerifyArgs { paths, json }) => {
                 Task::Verify { found: discover::discover(&paths), json }
             }
-            Command::Decode { wire_type, hex: Some(hex) } => Task::DecodeOne { wire_type, hex },
-            Command::Decode { wire_type, hex: None } => Task::DecodeLines { wire_type },
+            Command::Decode(DecodeArgs { wire_type, hex: Some(hex) }) => {
+                Task::DecodeOne { wire_type, hex }
+            }
+            Command::Decode(DecodeArgs { wire_type, hex: None }) => Task::DecodeLines { wire_type },
         };
         Job { access: Access { map: !args.no_mmap }, task }
     }

@@ -1,0 +1,47 @@
+//! The command line as it was typed: plain data, nothing looked up, nothing opened. One file for
+//! each command; this one has what they share.
+
+mod decode;
+mod ls;
+mod show;
+mod verify;
+
+pub(crate) use decode::{DecodeArgs, WireType};
+pub(crate) use ls::LsArgs;
+pub(crate) use show::ShowArgs;
+pub(crate) use verify::VerifyArgs;
+
+use clap::{Parser, Subcommand};
+
+/// Looks inside Corelog and Iggy segment files. Never writes to them.
+#[derive(Debug, Parser)]
+#[command(name = "corelog-dump", version, after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Read files with pread instead of mapping them (files that an engine holds always are).
+    #[arg(long, global = true)]
+    pub(crate) no_mmap: bool,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 clean, 1 damage, 2 usage or I/O error. Data goes to \
+standard output, messages to standard error.";
+
+/// What to do. Each command's help stands on its arguments.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Ls(LsArgs),
+    Show(ShowArgs),
+    Verify(VerifyArgs),
+    Decode(DecodeArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        super::Args::command().debug_assert();
+    }
+}
