@@ -35,7 +35,7 @@ impl Durable {
     pub(crate) fn read(dir: &Path) -> Result<(Durable, Option<Doubt>), Failure> {
         let none = Durable::nothing();
         // Never mapped: an engine rewrites the slots in place.
-        let access = Access { map: false };
+        let access = Access::default();
         let mut source = match Source::open(&dir.join("manifest"), Links::Refuse, access) {
             Ok(source) => source,
             Err(failure) if failure.is_not_found() => return Ok((none, None)),

@@ -6,12 +6,15 @@ use crate::failure::Failure;
 use crate::session::Session;
 use crate::show::Rows;
 use crate::source::Access;
+use crate::style::Style;
 use crate::{decode, ls, show, verify};
 
 /// What to do, ready to be done.
 pub(crate) struct Job {
     /// How files are opened.
     pub(crate) access: Access,
+    /// Colours, or none.
+    pub(crate) style: Style,
     task: Task,
 }
 
@@ -40,7 +43,9 @@ impl Job {
             }
             Command::Decode(DecodeArgs { wire_type, hex: None }) => Task::DecodeLines { wire_type },
         };
-        Job { access: Access { map: !args.no_mmap }, task }
+        let progress = matches!(task, Task::Ls { .. } | Task::Verify { .. });
+        let access = Access { map: !args.no_mmap, direct: args.direct, progress };
+        Job { access, style: Style::decide(args.color), task }
     }
 
     /// Does it.

@@ -4,8 +4,8 @@
 //! Read in this order: `args` (what was typed), `job` (what it means), then one file for each
 //! command: `ls`, `show`, `verify` (with `report` and `chain`), `decode`. Below them: `discover`
 //! (paths to segments), `walk` and `resync` (batches, and past damage to more batches),
-//! `index_check`, `durable` (the manifest's mark), `render` and `json` (values), `source`, `map`
-//! and `live` (bytes). All knowledge of bytes is corelog-format's. Nothing here writes to a file.
+//! `index_check`, `durable` (the manifest's mark), `render`, `units`, `style` and `json` (values),
+//! `source`, `map`, `signals` and `live` (bytes), `progress`. All knowledge of bytes is corelog-format's. Nothing here writes to a file.
 
 mod args;
 mod chain;
@@ -20,13 +20,17 @@ mod json;
 mod live;
 mod ls;
 mod map;
+mod progress;
 mod render;
 mod report;
 mod resync;
 mod session;
 mod show;
+mod signals;
 mod source;
+mod style;
 mod time;
+mod units;
 mod verdicts;
 mod verify;
 mod walk;
@@ -42,5 +46,5 @@ use clap::Parser;
 pub fn main() -> ExitCode {
     // Usage errors end here, with exit code 2; --help and --version with 0.
     let job = job::Job::resolve(args::Args::parse());
-    session::Session::new(job.access).run(|session| job.run(session))
+    session::Session::new(job.access, job.style).run(|session| job.run(session))
 }

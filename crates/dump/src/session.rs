@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::failure::Failure;
 use crate::source::Access;
+use crate::style::Style;
 
 /// Exit codes, as `--help` states them.
 const CLEAN: u8 = 0;
@@ -17,6 +18,8 @@ pub(crate) struct Session {
     pub(crate) out: BufWriter<Box<dyn Write>>,
     /// How files are opened.
     pub(crate) access: Access,
+    /// Colours, or none.
+    pub(crate) style: Style,
     damage: bool,
     failed: bool,
     /// What failed; `None` where it is said at once.
@@ -25,18 +28,19 @@ pub(crate) struct Session {
 
 impl Session {
     /// A run that has found nothing yet.
-    pub(crate) fn new(access: Access) -> Session {
-        Session::with(Box::new(io::stdout().lock()), access)
+    pub(crate) fn new(access: Access, style: Style) -> Session {
+        Session::with(Box::new(io::stdout().lock()), access, style)
     }
 
     /// One that prints nothing and keeps what failed.
     pub(crate) fn silent(access: Access) -> Session {
-        Session { failures: Some(Vec::new()), ..Session::with(Box::new(io::sink()), access) }
+        let nowhere = Session::with(Box::new(io::sink()), access, Style::default());
+        Session { failures: Some(Vec::new()), ..nowhere }
     }
 
-    fn with(out: Box<dyn Write>, access: Access) -> Session {
+    fn with(out: Box<dyn Write>, access: Access, style: Style) -> Session {
         let out = BufWriter::with_capacity(1 << 16, out);
-        Session { out, access, damage: false, failed: false, failures: None }
+        Session { out, access, style, damage: false, failed: false, failures: None }
     }
 
     /// What failed and was not said.

@@ -39,7 +39,7 @@ pub fn verdicts(dir: &Path) -> Verdicts {
     let found = discover::discover(&[dir.to_path_buf()]);
     let mut verdicts = Verdicts { ignored: found.ignored, ..Verdicts::default() };
     verdicts.unread.extend(found.failures.iter().map(ToString::to_string));
-    let mut session = Session::silent(Access { map: false });
+    let mut session = Session::silent(Access::default());
     for partition in &found.partitions {
         match verify::partition_reports(&mut session, partition) {
             Ok(reports) => verdicts.files.extend(reports.into_iter().map(FileVerdict::of)),

@@ -13,6 +13,8 @@ pub(crate) use verify::VerifyArgs;
 
 use clap::{Parser, Subcommand};
 
+use crate::style::When;
+
 /// Looks inside Corelog and Iggy segment files. Never writes to them.
 #[derive(Debug, Parser)]
 #[command(name = "corelog-dump", version, after_help = EXIT_CODES)]
@@ -22,6 +24,20 @@ pub(crate) struct Args {
     /// Read files with pread instead of mapping them (files that an engine holds always are).
     #[arg(long, global = true)]
     pub(crate) no_mmap: bool,
+    /// Read every file with O_DIRECT and leave the page cache as it is (files that an engine holds
+    /// always are).
+    #[arg(long, global = true)]
+    pub(crate) direct: bool,
+    /// Colours: auto (where standard output is a terminal and NO_COLOR is not set), always, never.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    pub(crate) color: When,
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 clean, 1 damage, 2 usage or I/O error. Data goes to \

@@ -1,7 +1,10 @@
-//! The bytes of one file, through windows: mapped where that is safe, read with pread elsewhere.
+//! The bytes of one file, through windows: mapped where that is safe, read elsewhere, and with
+//! O_DIRECT where an engine may be writing or where that was asked for.
+
+mod reader;
 
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, SeekFrom};
@@ -10,17 +13,27 @@ use corelog_format::first_nonzero;
 
 use crate::failure::Failure;
 use crate::live::{self, Held};
-use crate::map::Mapping;
+use crate::map::{Mapping, Pattern};
+use crate::progress::Progress;
 
-/// Bytes read ahead by one pread, and the longest window of a mapping that nobody asked to be
+use reader::{Of, Reader};
+
+/// Bytes read ahead by one read, and the longest window of a mapping that nobody asked to be
 /// longer. One read of this size is far cheaper than the checksums over what it brings.
 const STEP_BYTES: u64 = 1 << 20;
 
+/// The same while a few bytes are looked at here and there.
+const SPARSE_STEP_BYTES: u64 = 4096;
+
 /// How files are opened.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Access {
     /// Map files that nobody holds. Otherwise all are read.
     pub(crate) map: bool,
+    /// Read everything with O_DIRECT, so that the page cache is left alone.
+    pub(crate) direct: bool,
+    /// Say on standard error how far a long file is read, where that is a terminal.
+    pub(crate) progress: bool,
 }
 
 /// Whether the last part of a path may be a symbolic link. What a user names may be one; what we
@@ -41,20 +54,13 @@ pub(crate) struct Source {
     len: u64,
     held: Held,
     bytes: Bytes,
+    step_bytes: u64,
+    progress: Option<Progress>,
 }
 
 enum Bytes {
     Mapped(Mapping),
     Read(Reader),
-}
-
-/// The part of the file that was read last.
-struct Reader {
-    /// File position of the first byte of `buffer`.
-    start: u64,
-    buffer: Vec<u8>,
-    /// Bytes that pread brought, all together.
-    read: u64,
 }
 
 impl Source {
@@ -75,16 +81,27 @@ impl Source {
             return Err(Failure::not_ours(path, "not a regular file"));
         }
         let (len, held) = (about.len(), live::held(about.ino()));
+        if access.direct || held != Held::No {
+            direct(&file, path, access.direct)?;
+        }
+        let mappable = access.map && !access.direct && held == Held::No;
         let mapping = match usize::try_from(len) {
-            Ok(len) if len > 0 && access.map && held == Held::No => Mapping::new(&file, len).ok(),
+            Ok(len) if len > 0 && mappable => Mapping::new(&file, len).ok(),
             _ => None,
         };
         let bytes = match mapping {
             Some(mapping) => Bytes::Mapped(mapping),
             // A file system that cannot map (or an address space that is too small) can read.
-            None => Bytes::Read(Reader { start: 0, buffer: Vec::new(), read: 0 }),
+            None => Bytes::Read(Reader::new()),
         };
-        Ok(Source { path: path.to_path_buf(), file, len, held, bytes })
+        let progress = access.progress.then(|| Progress::of(path, len)).flatten();
+        let path = path.to_path_buf();
+        Ok(Source { path, file, len, held, bytes, step_bytes: STEP_BYTES, progress })
+    }
+
+    /// The path that it was opened by.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Length of the file when it was opened.
@@ -105,23 +122,65 @@ impl Source {
         }
     }
 
+    /// What comes next: one window after the other, or a few bytes here and there.
+    pub(crate) fn expect(&mut self, pattern: Pattern) {
+        match &self.bytes {
+            Bytes::Mapped(map) => map.expect(pattern),
+            Bytes::Read(_) => {}
+        }
+        self.step_bytes = match pattern {
+            Pattern::Sequential => STEP_BYTES,
+            Pattern::Sparse => SPARSE_STEP_BYTES,
+        };
+    }
+
     /// The bytes from file position `at`: at least `len` of them, fewer only where the file ends.
     /// Costs no read and no copy where they are at hand, and memory of about
     /// `max(len, 1 MiB)` where they are not.
     pub(crate) fn window(&mut self, at: u64, len: u64) -> Result<&[u8], Failure> {
         let at = at.min(self.len);
         let end = at.saturating_add(len).min(self.len);
+        let ahead = end.max(at.saturating_add(self.step_bytes).min(self.len));
+        if let Some(progress) = &mut self.progress {
+            progress.reached(at);
+        }
         match &mut self.bytes {
-            Bytes::Mapped(map) => {
-                let end = end.max(at.saturating_add(STEP_BYTES).min(self.len));
-                Ok(&map[at as usize..end as usize])
-            }
+            Bytes::Mapped(map) if map.was_cut() => Err(shrank(&self.file, &self.path, self.len)),
+            Bytes::Mapped(map) => Ok(&map[at as usize..ahead as usize]),
             Bytes::Read(reader) => {
-                let step_end = at.saturating_add(STEP_BYTES).min(self.len);
-                reader.fill(&self.file, &self.path, at, end, step_end.max(end), self.len)?;
-                Ok(&reader.buffer[(at - reader.start) as usize..])
+                let of = Of { file: &self.file, path: &self.path, len: self.len };
+                reader.window(&of, at, end, ahead)
             }
         }
+    }
+
+    /// Refuses what was read, if the file became shorter since it was opened: then zeros may have
+    /// been seen that never stood in it. Asked wherever a pass would speak of damage or of the end.
+    pub(crate) fn intact(&self) -> Result<(), Failure> {
+        let about = self.file.metadata().map_err(Failure::io(&self.path, "stat"))?;
+        let was_cut = matches!(&self.bytes, Bytes::Mapped(map) if map.was_cut());
+        if was_cut || about.len() < self.len {
+            return Err(shrank(&self.file, &self.path, self.len));
+        }
+        Ok(())
+    }
+
+    /// Forgets the bytes that were read, so that the next window reads them again.
+    pub(crate) fn reread(&mut self) {
+        if let Bytes::Read(reader) = &mut self.bytes {
+            reader.forget();
+        }
+    }
+
+    /// Looks at the file again: its length now, and none of the bytes that were read before. Only
+    /// for files that are read: a mapping stays as long as it was.
+    pub(crate) fn refresh(&mut self) -> Result<(), Failure> {
+        let about = self.file.metadata().map_err(Failure::io(&self.path, "stat"))?;
+        if let Bytes::Read(_) = &self.bytes {
+            self.len = about.len();
+        }
+        self.reread();
+        Ok(())
     }
 
     /// The first position at or after `at` that may hold something other than zeros, as the file
@@ -150,53 +209,24 @@ impl Source {
     }
 }
 
-impl Reader {
-    /// Makes `buffer` hold `at..end`; when it must read, it reads up to `ahead`.
-    fn fill(
-        &mut self,
-        file: &File,
-        path: &Path,
-        at: u64,
-        end: u64,
-        ahead: u64,
-        file_len: u64,
-    ) -> Result<(), Failure> {
-        let have = self.start + self.buffer.len() as u64;
-        if at >= self.start && end <= have {
-            return Ok(());
+/// Reads of `file` go around the page cache from here on: an engine that writes with O_DIRECT
+/// leaves old pages there. Where the file system refuses that, the engine's own writes went through
+/// the page cache as well and a plain read is right, unless O_DIRECT was `asked` for.
+fn direct(file: &File, path: &Path, asked: bool) -> Result<(), Failure> {
+    match rustix::fs::fcntl_setfl(file, OFlags::DIRECT) {
+        Ok(()) => Ok(()),
+        Err(_) if !asked => Ok(()),
+        Err(errno) => {
+            let why = format!("its file system refuses O_DIRECT ({errno}); leave --direct away");
+            Err(Failure::not_ours(path, why))
         }
-        if at >= self.start && at < have {
-            // The rest of what we have comes to the front; only what is new is read.
-            let used = (at - self.start) as usize;
-            self.buffer.copy_within(used.., 0);
-            self.buffer.truncate(self.buffer.len() - used);
-        } else {
-            self.buffer.clear();
-        }
-        self.start = at;
-        let mut filled = self.buffer.len();
-        self.buffer.resize((ahead - at) as usize, 0);
-        while filled < self.buffer.len() {
-            let position = at + filled as u64;
-            match file.read_at(&mut self.buffer[filled..], position) {
-                Ok(0) => {
-                    self.buffer.truncate(filled);
-                    let path = path.to_path_buf();
-                    return Err(Failure::Shrank { path, was: file_len, ends: position });
-                }
-                Ok(n) => {
-                    filled += n;
-                    self.read += n as u64;
-                }
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => {
-                    self.buffer.truncate(filled);
-                    return Err(Failure::io(path, "read")(e));
-                }
-            }
-        }
-        Ok(())
     }
+}
+
+/// What to say of a file that is shorter than it was.
+fn shrank(file: &File, path: &Path, was: u64) -> Failure {
+    let ends = file.metadata().map_or(0, |about| about.len());
+    Failure::Shrank { path: path.to_path_buf(), was, ends }
 }
 
 impl std::fmt::Debug for Bytes {
@@ -212,6 +242,8 @@ impl std::fmt::Debug for Bytes {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    const MAPPED: Access = Access { map: true, direct: false, progress: false };
 
     struct Temporary(PathBuf);
 
@@ -234,8 +266,15 @@ mod tests {
     fn windows_of_both_kinds_hold_the_same_bytes() {
         let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7 + i / 251) as u8).collect();
         let file = Temporary::with("windows", &bytes);
-        for map in [true, false] {
-            let mut source = Source::open(&file.0, Links::Refuse, Access { map }).expect("opened");
+        for (map, pattern) in [
+            (true, Pattern::Sequential),
+            (true, Pattern::Sparse),
+            (false, Pattern::Sequential),
+            (false, Pattern::Sparse),
+        ] {
+            let access = Access { map, ..Access::default() };
+            let mut source = Source::open(&file.0, Links::Refuse, access).expect("opened");
+            source.expect(pattern);
             assert_eq!(source.len(), bytes.len() as u64);
             // Forwards by little, forwards over the step, backwards, longer than a step, the end.
             for (at, len) in [
@@ -260,11 +299,27 @@ mod tests {
     #[test]
     fn a_file_that_shrinks_is_an_error_when_read() {
         let file = Temporary::with("shrinks", &[1; 5000]);
-        let access = Access { map: false };
+        let access = Access::default();
         let mut source = Source::open(&file.0, Links::Refuse, access).expect("opened");
         File::options().write(true).open(&file.0).and_then(|f| f.set_len(100)).expect("cut");
         let error = source.window(0, 256).expect_err("shrunk");
         assert!(matches!(error, Failure::Shrank { was: 5000, ends: 100, .. }), "{error}");
+    }
+
+    /// Without the handler the touch beyond the cut would end this process with SIGBUS.
+    #[test]
+    fn a_file_that_shrinks_under_its_map_is_an_error() {
+        let file = Temporary::with("cut", &vec![7; 1 << 20]);
+        let mut source = Source::open(&file.0, Links::Refuse, MAPPED).expect("opened");
+        assert!(source.intact().is_ok());
+        let other = Source::open(&file.0, Links::Refuse, MAPPED).expect("opened");
+        File::options().write(true).open(&file.0).and_then(|f| f.set_len(5000)).expect("cut");
+        let window = source.window(4000, 1 << 20).expect("nothing was touched yet");
+        assert_eq!((window[0], window[900_000]), (7, 0), "zeros stand where the file was");
+        for error in [source.window(0, 1).map(|_| ()), source.intact(), other.intact()] {
+            let error = error.expect_err("shrunk");
+            assert!(matches!(error, Failure::Shrank { was: 1_048_576, ends: 5000, .. }), "{error}");
+        }
     }
 
     #[test]
@@ -273,7 +328,7 @@ mod tests {
         let link = Temporary::with("link", b"");
         std::fs::remove_file(&link.0).expect("removed");
         std::os::unix::fs::symlink(&file.0, &link.0).expect("linked");
-        let access = Access { map: true };
+        let access = MAPPED;
         assert!(Source::open(&link.0, Links::Follow, access).is_ok());
         assert!(Source::open(&link.0, Links::Refuse, access).is_err());
     }
@@ -281,7 +336,7 @@ mod tests {
     #[test]
     fn what_is_not_a_regular_file_is_refused() {
         for path in ["/dev/null", "/"] {
-            let open = Source::open(Path::new(path), Links::Follow, Access { map: true });
+            let open = Source::open(Path::new(path), Links::Follow, MAPPED);
             assert!(matches!(open, Err(Failure::NotOurs { .. })), "{path}");
         }
     }
@@ -291,7 +346,7 @@ mod tests {
         let file = Temporary::with("hole", &[1; 4096]);
         let len = 1 << 40;
         File::options().write(true).open(&file.0).and_then(|f| f.set_len(len)).expect("sparse");
-        let source = Source::open(&file.0, Links::Refuse, Access { map: true }).expect("opened");
+        let source = Source::open(&file.0, Links::Refuse, MAPPED).expect("opened");
         assert_eq!(source.next_data(0), 0);
         // A file system without SEEK_DATA says that there may be data: allowed, only slower.
         let next = source.next_data(1 << 20);
