@@ -75,6 +75,13 @@ impl Durable {
         }
     }
 
+    /// Whether an engine stamped every batch of `segment`, so that their times rise from one to the
+    /// next. The reference server's may go back, and without a manifest nobody knows.
+    pub(crate) fn times_rise_in(&self, segment: &Segment) -> bool {
+        let adopted_end = self.manifest.as_ref().map(|manifest| manifest.adopted_end);
+        adopted_end.is_some_and(|end| segment.named_offset.is_some_and(|first| first >= end))
+    }
+
     /// Where `segment` stands beside the mark's.
     fn beside_mark(&self, segment: &Segment) -> Option<(Ordering, Mark)> {
         let mark = self.manifest?.mark;

@@ -1,12 +1,15 @@
 //! The command line resolved: paths have become segments, flags have become choices.
 
-use crate::args::{Args, Command, DecodeArgs, LsArgs, ShowArgs, VerifyArgs, WireType};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::args::{Args, Command, DecodeArgs, LsArgs, VerifyArgs, WireType};
 use crate::discover::{self, Found, Partition};
 use crate::failure::Failure;
 use crate::session::Session;
 use crate::show::Rows;
 use crate::source::Access;
 use crate::style::Style;
+use crate::visit::Order;
 use crate::{decode, ls, show, verify};
 
 /// What to do, ready to be done.
@@ -19,7 +22,7 @@ pub(crate) struct Job {
 }
 
 enum Task {
-    Ls { found: Found },
+    Ls { found: Found, json: bool },
     Show { found: Found, rows: Rows },
     Verify { found: Found, json: bool },
     DecodeOne { wire_type: WireType, hex: String },
@@ -30,10 +33,18 @@ impl Job {
     /// Looks behind the paths. What does not work comes along and is said when the job runs.
     pub(crate) fn resolve(args: Args) -> Job {
         let task = match args.command {
-            Command::Ls(LsArgs { paths }) => Task::Ls { found: discover::discover(&paths) },
-            Command::Show(ShowArgs { paths, messages, ndjson, limit }) => Task::Show {
-                found: discover::discover(&paths),
-                rows: Rows { messages, ndjson, limit: limit.unwrap_or(u64::MAX) },
+            Command::Ls(LsArgs { paths, json }) => {
+                Task::Ls { found: discover::discover(&paths), json }
+            }
+            Command::Show(show) => Task::Show {
+                found: discover::discover(&show.paths),
+                rows: Rows {
+                    shape: show.rows.shape(),
+                    selection: show.select.resolve(now_us()),
+                    order: if show.reverse { Order::Backwards } else { Order::Forwards },
+                    skip: show.skip,
+                    limit: show.limit.unwrap_or(u64::MAX),
+                },
             },
             Command::Verify(VerifyArgs { paths, json }) => {
                 Task::Verify { found: discover::discover(&paths), json }
@@ -51,9 +62,9 @@ impl Job {
     /// Does it.
     pub(crate) fn run(self, session: &mut Session) -> Result<(), Failure> {
         match self.task {
-            Task::Ls { found } => {
+            Task::Ls { found, json } => {
                 let partitions = announced(session, found)?;
-                ls::run(session, &partitions)
+                ls::run(session, &partitions, json)
             }
             Task::Show { found, rows } => {
                 let partitions = announced(session, found)?;
@@ -67,6 +78,12 @@ impl Job {
             Task::DecodeLines { wire_type } => decode::lines(session, wire_type),
         }
     }
+}
+
+/// The present, in microseconds: what relative times count from.
+fn now_us() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Says what was passed over and what does not work; gives the partitions to work on.

@@ -8,6 +8,7 @@
 //! `source`, `map`, `signals` and `live` (bytes), `progress`. All knowledge of bytes is corelog-format's. Nothing here writes to a file.
 
 mod args;
+mod base64;
 mod chain;
 mod decode;
 mod discover;
@@ -21,9 +22,14 @@ mod live;
 mod ls;
 mod map;
 mod progress;
+mod ranges;
 mod render;
 mod report;
 mod resync;
+mod reverse;
+mod rows;
+mod seek;
+mod select;
 mod session;
 mod show;
 mod signals;
@@ -33,6 +39,7 @@ mod time;
 mod units;
 mod verdicts;
 mod verify;
+mod visit;
 mod walk;
 
 pub use verdicts::{FileVerdict, Verdicts, verdicts};

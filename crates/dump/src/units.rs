@@ -26,9 +26,9 @@ impl fmt::Display for Micros {
         let us = self.0 as f64;
         let text = match self.0 {
             us @ 0..1000 => format!("{us} us"),
-            0..60_000_000 => scaled(us / 1000.0, &["ms", "s"], 1000.0),
-            0..3_600_000_000 => digits(us / SECOND / 60.0, "min"),
-            0..86_400_000_000 => digits(us / SECOND / 3600.0, "h"),
+            1000..60_000_000 => scaled(us / 1000.0, &["ms", "s"], 1000.0),
+            60_000_000..3_600_000_000 => digits(us / SECOND / 60.0, "min"),
+            3_600_000_000..86_400_000_000 => digits(us / SECOND / 3600.0, "h"),
             _ => digits(us / SECOND / 86_400.0, "d"),
         };
         f.pad(&text)

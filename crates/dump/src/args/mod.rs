@@ -3,12 +3,14 @@
 
 mod decode;
 mod ls;
+mod select;
 mod show;
 mod verify;
 
 pub(crate) use decode::{DecodeArgs, WireType};
 pub(crate) use ls::LsArgs;
-pub(crate) use show::ShowArgs;
+pub(crate) use select::SelectArgs;
+pub(crate) use show::{Payload, RowArgs, ShowArgs};
 pub(crate) use verify::VerifyArgs;
 
 use clap::{Parser, Subcommand};

@@ -7,5 +7,6 @@ mod index;
 mod live;
 mod mark;
 mod real_segment;
+mod select;
 mod show;
 mod support;

@@ -26,8 +26,8 @@ fn ls_counts_the_same() {
     let words: Vec<&str> = line.split_whitespace().collect();
     assert_eq!(words[..2], ["0", "1547"]);
     assert_eq!(words[2..4], ["2026-11-29T20:22:24.844316Z", "2026-11-29T20:22:26.106923Z"]);
-    assert_eq!(words[4..9], ["705197", "20", "1548", "ok", "-"]);
-    assert!(words[9].ends_with("00000000000000000000.log") && ran.err.is_empty(), "{ran:?}");
+    assert_eq!(words[4..10], ["705197", "20", "1548", "ok", "-", "active"]);
+    assert!(words[10].ends_with("00000000000000000000.log") && ran.err.is_empty(), "{ran:?}");
 }
 
 /// Whatever flags are combined, the lines are as many as what they stand for (kafka PR 4396).
