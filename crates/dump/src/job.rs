@@ -1,16 +1,18 @@
 //! The command line resolved: paths have become segments, flags have become choices.
 
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::args::{Args, Command, DecodeArgs, LsArgs, VerifyArgs, WireType};
+use crate::args::{Args, Command, DecodeArgs, HexArgs, LsArgs, VerifyArgs, WireType};
 use crate::discover::{self, Found, Partition};
 use crate::failure::Failure;
+use crate::hex::{Look, Target};
 use crate::session::Session;
 use crate::show::Rows;
 use crate::source::Access;
 use crate::style::Style;
 use crate::visit::Order;
-use crate::{decode, ls, show, verify};
+use crate::{decode, hex, ls, show, verify};
 
 /// What to do, ready to be done.
 pub(crate) struct Job {
@@ -24,6 +26,8 @@ pub(crate) struct Job {
 enum Task {
     Ls { found: Found, json: bool },
     Show { found: Found, rows: Rows },
+    Hex { found: Found, target: Target, look: Look },
+    HexRecord { path: PathBuf, at: u64, look: Look },
     Verify { found: Found, json: bool },
     DecodeOne { wire_type: WireType, hex: String },
     DecodeLines { wire_type: WireType },
@@ -46,6 +50,7 @@ impl Job {
                     limit: show.limit.unwrap_or(u64::MAX),
                 },
             },
+            Command::Hex(hex) => hex_task(hex),
             Command::Verify(VerifyArgs { paths, json }) => {
                 Task::Verify { found: discover::discover(&paths), json }
             }
@@ -70,12 +75,35 @@ impl Job {
                 let partitions = announced(session, found)?;
                 show::run(session, &partitions, rows)
             }
+            Task::Hex { found, target, look } => {
+                let partitions = announced(session, found)?;
+                match partitions[..] {
+                    [] => Ok(()),
+                    _ => hex::run(session, &partitions, target, look),
+                }
+            }
+            Task::HexRecord { path, at, look } => hex::record(session, &path, at, look),
             Task::Verify { found, json } => {
                 let partitions = announced(session, found)?;
                 verify::run(session, &partitions, json)
             }
             Task::DecodeOne { wire_type, hex } => decode::one(session, wire_type, hex),
             Task::DecodeLines { wire_type } => decode::lines(session, wire_type),
+        }
+    }
+}
+
+fn hex_task(hex: HexArgs) -> Task {
+    let HexArgs { path, offset, at, all, json } = hex;
+    let look = Look { all, json };
+    let is_records = path.extension().is_some_and(|extension| extension == "index")
+        || path.file_name().is_some_and(|name| name == "manifest");
+    match (at, offset) {
+        (Some(at), _) if is_records => Task::HexRecord { path, at, look },
+        (at, offset) => {
+            let target = at.map(Target::Position).or(offset.map(Target::Offset));
+            let target = target.unwrap_or(Target::Position(0));
+            Task::Hex { found: discover::discover(&[path]), target, look }
         }
     }
 }

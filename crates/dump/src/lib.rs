@@ -7,6 +7,7 @@
 //! `index_check`, `durable` (the manifest's mark), `render`, `units`, `style` and `json` (values),
 //! `source`, `map`, `signals` and `live` (bytes), `progress`. All knowledge of bytes is corelog-format's. Nothing here writes to a file.
 
+mod annotate;
 mod args;
 mod base64;
 mod chain;
@@ -15,6 +16,7 @@ mod discover;
 mod durable;
 mod failure;
 mod headers;
+mod hex;
 mod index_check;
 mod job;
 mod json;

@@ -73,7 +73,7 @@ pub(crate) fn each_batch(
 }
 
 /// The segments that can hold selected offsets, by what their names say.
-fn wanted<'a>(partition: &'a Partition, selection: &Selection) -> Vec<&'a Segment> {
+pub(crate) fn wanted<'a>(partition: &'a Partition, selection: &Selection) -> Vec<&'a Segment> {
     let segments = &partition.segments;
     let next_begins = |at: usize| segments.get(at + 1).and_then(|next| next.named_offset);
     let wanted = segments.iter().enumerate().filter(|(at, segment)| {

@@ -2,15 +2,17 @@
 //! each command; this one has what they share.
 
 mod decode;
+mod hex;
 mod ls;
 mod select;
 mod show;
 mod verify;
 
 pub(crate) use decode::{DecodeArgs, WireType};
+pub(crate) use hex::HexArgs;
 pub(crate) use ls::LsArgs;
 pub(crate) use select::SelectArgs;
-pub(crate) use show::{Payload, RowArgs, ShowArgs};
+pub(crate) use show::{Payload, ShowArgs};
 pub(crate) use verify::VerifyArgs;
 
 use clap::{Parser, Subcommand};
@@ -50,6 +52,7 @@ standard output, messages to standard error.";
 pub(crate) enum Command {
     Ls(LsArgs),
     Show(ShowArgs),
+    Hex(HexArgs),
     Verify(VerifyArgs),
     Decode(DecodeArgs),
 }
