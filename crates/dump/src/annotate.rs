@@ -147,7 +147,7 @@ fn reserved(header: &[u8], on: &mut OnPiece<'_>) {
     let announced = number(header, &producer_section::FLAG) != 0;
     let named: &[Field] = if announced { &producer_section::FIELDS } else { &[] };
     let mut at = field.at;
-    let mut gap = |from: usize, to: usize, on: &mut OnPiece<'_>| {
+    let gap = |from: usize, to: usize, on: &mut OnPiece<'_>| {
         if from < to {
             let part = Field { at: from, size: to - from, ..field };
             let odd = header[from..to].iter().any(|byte| *byte != 0);

@@ -32,6 +32,13 @@ pub(crate) enum Failure {
         /// Where a read found its end.
         ends: u64,
     },
+    /// A command that was to be fed did not start or did not succeed.
+    Command {
+        /// As it was given to the shell.
+        command: String,
+        /// What happened.
+        why: String,
+    },
     /// Standard input cannot be read.
     Input(io::Error),
     /// Standard output broke. A closed pipe is success and ends the process quietly.
@@ -76,6 +83,7 @@ impl fmt::Display for Failure {
                  have cut it, run the command again",
                 Shown(path)
             ),
+            Failure::Command { command, why } => write!(f, "--pipe {command:?}: {why}"),
             Failure::Input(source) => write!(f, "cannot read standard input: {source}"),
             Failure::Stream(source) => write!(f, "cannot write the output: {source}"),
         }
@@ -88,7 +96,7 @@ impl std::error::Error for Failure {
             Failure::Io { source, .. } | Failure::Input(source) | Failure::Stream(source) => {
                 Some(source)
             }
-            Failure::NotOurs { .. } | Failure::Shrank { .. } => None,
+            Failure::NotOurs { .. } | Failure::Shrank { .. } | Failure::Command { .. } => None,
         }
     }
 }

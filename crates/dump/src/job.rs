@@ -3,16 +3,21 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::args::{Args, Command, DecodeArgs, HexArgs, LsArgs, VerifyArgs, WireType};
+use crate::args::{
+    Args, Command, DecodeArgs, DiffArgs, ExtractArgs, FollowArgs, HexArgs, LsArgs, StatsArgs,
+    VerifyArgs, WireType,
+};
 use crate::discover::{self, Found, Partition};
 use crate::failure::Failure;
+use crate::follow::From;
 use crate::hex::{Look, Target};
+use crate::select::Selection;
 use crate::session::Session;
 use crate::show::Rows;
 use crate::source::Access;
 use crate::style::Style;
 use crate::visit::Order;
-use crate::{decode, hex, ls, show, verify};
+use crate::{decode, diff, extract, follow, hex, ls, show, stats, verify};
 
 /// What to do, ready to be done.
 pub(crate) struct Job {
@@ -27,6 +32,10 @@ enum Task {
     Ls { found: Found, json: bool },
     Show { found: Found, rows: Rows },
     Hex { found: Found, target: Target, look: Look },
+    Follow { path: PathBuf, from: From, rows: Rows },
+    Stats { found: Found, selection: Selection, output: stats::Output },
+    Diff { a: Found, b: Found, json: bool },
+    Extract { found: Found, selection: Selection, target: extract::Target },
     HexRecord { path: PathBuf, at: u64, look: Look },
     Verify { found: Found, json: bool },
     DecodeOne { wire_type: WireType, hex: String },
@@ -51,6 +60,16 @@ impl Job {
                 },
             },
             Command::Hex(hex) => hex_task(hex),
+            Command::Follow(follow) => follow_task(follow),
+            Command::Stats(StatsArgs { paths, select, svg, json }) => Task::Stats {
+                found: discover::discover(&paths),
+                selection: select.resolve(now_us()),
+                output: stats::Output { json, svg },
+            },
+            Command::Diff(DiffArgs { a, b, json }) => {
+                Task::Diff { a: discover::discover(&[a]), b: discover::discover(&[b]), json }
+            }
+            Command::Extract(extract) => extract_task(extract),
             Command::Verify(VerifyArgs { paths, json }) => {
                 Task::Verify { found: discover::discover(&paths), json }
             }
@@ -59,7 +78,7 @@ impl Job {
             }
             Command::Decode(DecodeArgs { wire_type, hex: None }) => Task::DecodeLines { wire_type },
         };
-        let progress = matches!(task, Task::Ls { .. } | Task::Verify { .. });
+        let progress = !matches!(task, Task::Show { .. } | Task::Follow { .. });
         let access = Access { map: !args.no_mmap, direct: args.direct, progress };
         Job { access, style: Style::decide(args.color), task }
     }
@@ -81,6 +100,26 @@ impl Job {
                     [] => Ok(()),
                     _ => hex::run(session, &partitions, target, look),
                 }
+            }
+            Task::Follow { path, from, rows } => follow::run(session, &path, from, rows),
+            Task::Stats { found, selection, output } => {
+                let partitions = announced(session, found)?;
+                stats::run(session, &partitions, &selection, &output)
+            }
+            Task::Diff { a, b, json } => {
+                let (a, b) = (announced(session, a)?, announced(session, b)?);
+                match (&a[..], &b[..]) {
+                    ([a], [b]) => diff::run(session, a, b, json),
+                    ([], _) | (_, []) => Ok(()),
+                    ([_, more, ..], _) | (_, [_, more, ..]) => {
+                        let why = "more than one partition: name one on each side";
+                        Err(Failure::not_ours(&more.dir, why))
+                    }
+                }
+            }
+            Task::Extract { found, selection, target } => {
+                let partitions = announced(session, found)?;
+                extract::run(session, &partitions, &selection, target)
             }
             Task::HexRecord { path, at, look } => hex::record(session, &path, at, look),
             Task::Verify { found, json } => {
@@ -106,6 +145,27 @@ fn hex_task(hex: HexArgs) -> Task {
             Task::Hex { found: discover::discover(&[path]), target, look }
         }
     }
+}
+
+fn follow_task(follow: FollowArgs) -> Task {
+    let rows = Rows {
+        shape: follow.rows.shape(),
+        selection: follow.select.resolve(now_us()),
+        order: Order::Forwards,
+        skip: 0,
+        limit: follow.limit.unwrap_or(u64::MAX),
+    };
+    Task::Follow { path: follow.path, from: follow.from, rows }
+}
+
+fn extract_task(extract: ExtractArgs) -> Task {
+    let ExtractArgs { paths, select, format, output, payload, pipe, framing } = extract;
+    let target = match pipe {
+        Some(command) => extract::Target::Pipe { command, framing },
+        None => extract::Target::Copy { format, payload, output },
+    };
+    let selection = select.resolve(now_us());
+    Task::Extract { found: discover::discover(&paths), selection, target }
 }
 
 /// The present, in microseconds: what relative times count from.

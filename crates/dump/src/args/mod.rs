@@ -2,17 +2,25 @@
 //! each command; this one has what they share.
 
 mod decode;
+mod diff;
+mod extract;
+mod follow;
 mod hex;
 mod ls;
 mod select;
 mod show;
+mod stats;
 mod verify;
 
 pub(crate) use decode::{DecodeArgs, WireType};
+pub(crate) use diff::DiffArgs;
+pub(crate) use extract::{ExtractArgs, Format, Framing};
+pub(crate) use follow::FollowArgs;
 pub(crate) use hex::HexArgs;
 pub(crate) use ls::LsArgs;
 pub(crate) use select::SelectArgs;
 pub(crate) use show::{Payload, ShowArgs};
+pub(crate) use stats::StatsArgs;
 pub(crate) use verify::VerifyArgs;
 
 use clap::{Parser, Subcommand};
@@ -52,7 +60,11 @@ standard output, messages to standard error.";
 pub(crate) enum Command {
     Ls(LsArgs),
     Show(ShowArgs),
+    Follow(FollowArgs),
     Hex(HexArgs),
+    Stats(StatsArgs),
+    Diff(DiffArgs),
+    Extract(ExtractArgs),
     Verify(VerifyArgs),
     Decode(DecodeArgs),
 }

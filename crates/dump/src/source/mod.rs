@@ -99,11 +99,6 @@ impl Source {
         Ok(Source { path, file, len, held, bytes, step_bytes: STEP_BYTES, progress })
     }
 
-    /// The path that it was opened by.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Length of the file when it was opened.
     pub(crate) fn len(&self) -> u64 {
         self.len
@@ -163,6 +158,19 @@ impl Source {
             return Err(shrank(&self.file, &self.path, self.len));
         }
         Ok(())
+    }
+
+    /// Reads around the page cache from here on, where the file system lets us.
+    pub(crate) fn around_cache(&self) {
+        let _ = direct(&self.file, &self.path, false);
+    }
+
+    /// Whether this is the file that `path` names now.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        let there = std::fs::symlink_metadata(path);
+        let same =
+            |a: &std::fs::Metadata, b: &std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+        there.is_ok_and(|there| self.file.metadata().is_ok_and(|own| same(&there, &own)))
     }
 
     /// Forgets the bytes that were read, so that the next window reads them again.

@@ -10,8 +10,19 @@ use serde_json::Value;
 
 use crate::support::{Scratch, Segment, binary, dump, real_partition, verify, verify_one};
 
-const VERBS: [&[&str]; 5] =
-    [&["ls"], &["show"], &["show", "--messages", "--ndjson"], &["verify"], &["verify", "--json"]];
+const VERBS: [&[&str]; 11] = [
+    &["ls"],
+    &["ls", "--json"],
+    &["show"],
+    &["show", "--messages", "--ndjson"],
+    &["show", "--reverse"],
+    &["stats"],
+    &["stats", "--json"],
+    &["extract"],
+    &["extract", "--format", "ndjson"],
+    &["verify"],
+    &["verify", "--json"],
+];
 
 /// The path in a report.
 fn path_of(file: &Value) -> &Path {

@@ -2,11 +2,18 @@
 
 mod damage;
 mod decode;
+mod diff;
+mod extract;
 mod files;
+mod follow;
+mod hex;
 mod index;
 mod live;
 mod mark;
 mod real_segment;
 mod select;
 mod show;
+mod snapshots;
+mod stats;
 mod support;
+mod vast;

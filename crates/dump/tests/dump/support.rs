@@ -78,6 +78,11 @@ pub(crate) fn binary() -> Command {
     Command::new(env!("CARGO_BIN_EXE_corelog-dump"))
 }
 
+/// Arguments and then a path.
+pub(crate) fn with_path<'a>(args: &[&'a str], path: &'a Path) -> Vec<&'a OsStr> {
+    args.iter().map(OsStr::new).chain([path.as_os_str()]).collect()
+}
+
 /// Runs the binary without input.
 pub(crate) fn dump<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Ran {
     dump_with_input(args, b"")
