@@ -1,11 +1,14 @@
-//! Looks inside segment files of Corelog and of the reference server: the program `corelog-dump`, and
-//! its verdicts for whoever compares them with an engine's.
+//! Looks inside segment files of Corelog and of the reference server: the program `corelog-dump`,
+//! and its verdicts for whoever compares them with an engine's.
 //!
 //! Read in this order: `args` (what was typed), `job` (what it means), then one file for each
-//! command: `ls`, `show`, `verify` (with `report` and `chain`), `decode`. Below them: `discover`
-//! (paths to segments), `walk` and `resync` (batches, and past damage to more batches),
-//! `index_check`, `durable` (the manifest's mark), `render`, `units`, `style` and `json` (values),
-//! `source`, `map`, `signals` and `live` (bytes), `progress`. All knowledge of bytes is corelog-format's. Nothing here writes to a file.
+//! command: `ls`, `show`, `follow`, `hex` (with `annotate`), `stats`, `diff`, `extract`, `verify`
+//! (with `report` and `chain`), `decode`. Below them: `discover` (paths to segments), `select` and
+//! `ranges` (what is wanted), `visit` (every batch that may be), `seek` (where to begin) and
+//! `reverse`; `walk` and `resync` (batches, and past damage to more batches), `headers`,
+//! `index_check`, `durable` (the manifest's mark); `rows`, `render`, `units`, `time`, `style`,
+//! `base64` and `json` (values), `source`, `map`, `signals` and `live` (bytes), `progress`. All
+//! knowledge of bytes is corelog-format's. Nothing here writes to a file that it reads.
 
 mod annotate;
 mod args;

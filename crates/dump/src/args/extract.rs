@@ -14,7 +14,7 @@ use super::{Payload, SelectArgs};
 /// payloads, one after the other; its output is ours. A command that reads no further ends the
 /// feeding; one that fails, or is killed, makes the exit code 2.
 ///
-/// Example: corelog-dump extract --offset 1200..1300 --pipe 'jq .price' /var/lib/corelog/streams/0/topics/0/partitions/0
+/// Example: corelog-dump extract --offset 1200..1300 --pipe 'jq .price' streams/0/topics/0/partitions/0
 #[derive(Debug, Args)]
 pub(crate) struct ExtractArgs {
     /// Segment files (or directories that hold them).

@@ -14,7 +14,7 @@ use crate::follow::From;
 /// engine writes them, and nothing is locked. What is printed has been written, but need not be
 /// durable yet.
 ///
-/// Example: corelog-dump follow --messages --payload text --from 1200 /var/lib/corelog/streams/0/topics/0/partitions/0
+/// Example: corelog-dump follow --messages --payload text --from 1200 streams/0/topics/0/partitions/0
 #[derive(Debug, Args)]
 pub(crate) struct FollowArgs {
     /// The directory of a partition.

@@ -11,7 +11,7 @@ use clap::Args;
 /// something is wrong with them. What does not verify is shown as far as it can be read as a batch.
 /// Of an .index file or a manifest, --at shows the record that holds this byte.
 ///
-/// Example: corelog-dump hex --offset 1207 /var/lib/corelog/streams/0/topics/0/partitions/0
+/// Example: corelog-dump hex --offset 1207 streams/0/topics/0/partitions/0
 #[derive(Debug, Args)]
 pub(crate) struct HexArgs {
     /// A segment file, or with --offset a partition.

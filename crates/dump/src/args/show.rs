@@ -14,7 +14,7 @@ use crate::rows::Shape;
 /// is missing or wrong costs time, it never hides anything. Without --messages a batch is printed
 /// when one of its messages is selected.
 ///
-/// Example: corelog-dump show --messages --offset 1200..1300 --payload text /var/lib/corelog/streams/0/topics/0/partitions/0
+/// Example: corelog-dump show --messages --offset 1200..1300 --payload text streams/0/topics/0/partitions/0
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// Segment files (or directories that hold them).

@@ -12,7 +12,7 @@ use super::SelectArgs;
 /// The delay of a message is from the producer's time to the server's; clocks that disagree make
 /// some negative, which are counted apart. Percentiles are exact to an eighth.
 ///
-/// Example: corelog-dump stats --time -1h.. --svg hour.svg /var/lib/corelog/streams/0/topics/0
+/// Example: corelog-dump stats --time -1h.. --svg hour.svg streams/0/topics/0
 #[derive(Debug, Args)]
 pub(crate) struct StatsArgs {
     /// Data directories, topics, partitions or .log files.

@@ -80,7 +80,7 @@ pub(crate) fn binary() -> Command {
 
 /// Arguments and then a path.
 pub(crate) fn with_path<'a>(args: &[&'a str], path: &'a Path) -> Vec<&'a OsStr> {
-    args.iter().map(OsStr::new).chain([path.as_os_str()]).collect()
+    args.iter().map(|arg| OsStr::new(*arg)).chain([path.as_os_str()]).collect()
 }
 
 /// Runs the binary without input.
