@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use corelog_format::Batch;
+use corelog_format::{BATCH_HEADER_LEN, Batch, BatchHeader, first_nonzero};
 
 use crate::annotate::{self, Part, Piece};
 use crate::discover::{Partition, Segment};
@@ -34,28 +34,27 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     let (mut left, mut right) = (Log::new(a), Log::new(b));
     let same = loop {
-        let (Some(one), Some(other)) = (left.bytes(session)?, right.bytes(session)?) else {
-            // One has ended: the other may have zeros left, or nothing.
-            break left.is_at_end(session)? && right.is_at_end(session)?;
+        let (one, other) = match (left.bytes(session)?, right.bytes(session)?) {
+            (Some(one), Some(other)) => (one, other),
+            (None, None) => break true,
+            _ => break false,
         };
         let len = one.len().min(other.len());
-        match one[..len].iter().zip(&other[..len]).position(|(a, b)| a != b) {
-            // Vector code finds that there is no difference, which is the usual case.
-            _ if one[..len] == other[..len] => {
-                left.advance(len);
-                right.advance(len);
-            }
-            None => {}
-            Some(at) => {
-                left.advance(at);
-                right.advance(at);
-                // Zeros that nobody filled in are no log: the next segment may go on as the
-                // other side does.
-                if !(left.passes_zeros()? || right.passes_zeros()?) {
-                    break false;
-                }
-            }
+        let (one, other) = (&one[..len], &other[..len]);
+        // Vector code finds that there is no difference, which is the usual case.
+        let differs = match one == other {
+            true => None,
+            false => one.iter().zip(other).position(|(a, b)| a != b),
+        };
+        left.advance(differs.unwrap_or(len));
+        right.advance(differs.unwrap_or(len));
+        if differs.is_some() {
+            break false;
         }
+        // Behind damage nothing says where the log ends; holes on both sides need no reading.
+        let holes = left.hole().min(right.hole());
+        left.at += holes;
+        right.at += holes;
     };
     if same {
         return equal(session, left.compared, json);
@@ -69,12 +68,14 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// What a partition's segments hold, one after the other.
+/// What a partition's segments hold, one after the other, without zeros behind their last batches.
 struct Log<'a> {
     partition: &'a Partition,
     segments: std::slice::Iter<'a, Segment>,
     open: Option<(&'a Segment, Source)>,
     at: u64,
+    /// Where the batch ends that `at` is in, or stands at; far away behind a header that is none.
+    batch_end: u64,
     /// Bytes that were the same.
     compared: u64,
 }
@@ -82,49 +83,49 @@ struct Log<'a> {
 impl<'a> Log<'a> {
     fn new(partition: &'a Partition) -> Log<'a> {
         let segments = partition.segments.iter();
-        Log { partition, segments, open: None, at: 0, compared: 0 }
+        Log { partition, segments, open: None, at: 0, batch_end: 0, compared: 0 }
     }
 
-    /// The next bytes, if any are left.
+    /// The next bytes, if any are left; never more than a batch.
     fn bytes(&mut self, session: &Session) -> Result<Option<&[u8]>, Failure> {
-        loop {
-            match &mut self.open {
-                Some((_, source)) if self.at < source.len() => break,
-                _ => {}
-            }
+        while !self.is_in_batch()? {
             let Some(segment) = self.segments.next() else { return Ok(None) };
             let source = Source::open(&segment.path, segment.links, session.access)?;
-            (self.open, self.at) = (Some((segment, source)), 0);
+            (self.open, self.at, self.batch_end) = (Some((segment, source)), 0, 0);
         }
-        match &mut self.open {
-            Some((_, source)) => source.window(self.at, WINDOW).map(Some),
-            None => Ok(None),
+        let Some((_, source)) = &mut self.open else { return Ok(None) };
+        let len = WINDOW.min(self.batch_end - self.at);
+        let window = source.window(self.at, len)?;
+        Ok(Some(&window[..window.len().min(len as usize)]))
+    }
+
+    /// Whether a batch, or damage, stands here; else the segment is at its end.
+    fn is_in_batch(&mut self) -> Result<bool, Failure> {
+        let Some((_, source)) = &mut self.open else { return Ok(false) };
+        if self.at < self.batch_end {
+            return Ok(self.at < source.len());
+        }
+        let window = source.window(self.at, BATCH_HEADER_LEN as u64)?;
+        let header = &window[..window.len().min(BATCH_HEADER_LEN)];
+        let length = BatchHeader::parse(header).map(|header| header.batch_length);
+        if first_nonzero(header).is_none() && source.zeros_to_end(self.at)? {
+            return Ok(false);
+        }
+        self.batch_end = length.map_or(u64::MAX, |length| self.at + length);
+        Ok(true)
+    }
+
+    /// How much of nothing is here, behind damage.
+    fn hole(&self) -> u64 {
+        match &self.open {
+            Some((_, source)) if self.batch_end == u64::MAX => source.next_data(self.at) - self.at,
+            _ => 0,
         }
     }
 
     fn advance(&mut self, len: usize) {
         self.at += len as u64;
         self.compared += len as u64;
-    }
-
-    /// Passes over zeros that reach the end of the segment; whether there were any.
-    fn passes_zeros(&mut self) -> Result<bool, Failure> {
-        let Some((_, source)) = &mut self.open else { return Ok(false) };
-        let are_left = self.at < source.len() && source.zeros_to_end(self.at)?;
-        if are_left {
-            self.at = source.len();
-        }
-        Ok(are_left)
-    }
-
-    /// Whether nothing but zeros is left.
-    fn is_at_end(&mut self, session: &Session) -> Result<bool, Failure> {
-        while self.bytes(session)?.is_some() {
-            if !self.passes_zeros()? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// What stands here.

@@ -212,13 +212,14 @@ impl Tail {
     fn roll(&mut self, session: &mut Session, patience_ended: bool) -> Result<bool, Failure> {
         let found = discover::discover(std::slice::from_ref(&self.partition.dir));
         let Some(partition) = found.partitions.into_iter().next() else { return Ok(false) };
-        let is_there = partition.segments.iter().any(|segment| segment.path == self.segment.path);
+        // Under the same name it may be another file: a purge begins anew.
+        let is_there = partition.segments.iter().any(|segment| segment.path == self.segment.path)
+            && self.source.is_at(&self.segment.path);
         let own = self.segment.named_offset;
         let later = partition.segments.iter().find(|segment| segment.named_offset > own);
         let next = match later {
             Some(next) => next,
-            // Under the same name it may be another file: a purge begins anew.
-            None if is_there && self.source.is_at(&self.segment.path) => return Ok(false),
+            None if is_there => return Ok(false),
             None => match partition.segments.last() {
                 Some(next) => next,
                 None => return Ok(false),

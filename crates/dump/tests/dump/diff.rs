@@ -24,10 +24,8 @@ fn the_same_log_in_other_files() {
     let whole = Segment::new(0, 0, &[2, 3, 1, 4]);
     let a = whole.write(&scratch, "a");
     let cut = whole.batches[2].start;
-    for (first, second) in [(&whole.bytes[..cut], &whole.bytes[cut..])] {
-        scratch.file("b/00000000000000000000.log", first);
-        scratch.file("b/00000000000000000005.log", second);
-    }
+    scratch.file("b/00000000000000000000.log", &whole.bytes[..cut]);
+    scratch.file("b/00000000000000000005.log", &whole.bytes[cut..]);
     let mut zeros = whole.clone();
     zeros.bytes.resize(whole.bytes.len() + 70_000, 0);
     let c = zeros.write(&scratch, "c");
@@ -51,7 +49,7 @@ fn a_byte_of_the_real_segment() {
     let good = real_log();
     let log = |bytes: &[u8]| scratch.file("00000000000000000000.log", bytes);
     // In the second batch: its header, the header of its frame 0, its payload.
-    let places = [(426 + 18, "base_timestamp", 1), (426 + 256 + 9, "id", 4), (9549, "payload", 23)];
+    let places = [(426 + 18, "base_timestamp", 1), (426 + 256 + 9, "id", 4), (9549, "payload", 20)];
     for (at, field, offset) in places {
         let mut bytes = good.clone();
         bytes[at] ^= 0x10;

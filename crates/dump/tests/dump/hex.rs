@@ -61,10 +61,10 @@ fn damage_is_shown_where_it_stands() {
             assert!(marked.iter().any(|field| field["wrong"].is_string()), "{field_name}: {ran:?}");
         }
     };
-    // What the place demands, what the header says, and what the checksums say.
-    wrong_in(&|batch| batch[0] ^= 1, "partition_id");
-    wrong_in(&|batch| batch[8] ^= 1, "base_offset");
-    wrong_in(&|batch| batch[32] ^= 1, "batch_length");
+    // What the header says, what the checksums say, and rubbish.
+    wrong_in(&|batch| batch[0] ^= 1, "batch_checksum");
+    wrong_in(&|batch| batch[8] ^= 1, "batch_checksum");
+    wrong_in(&|batch| batch[33] ^= 0x40, "batch_length");
     wrong_in(&|batch| batch[39] ^= 0x80, "batch_length");
     wrong_in(&|batch| batch[40] ^= 1, "batch_checksum");
     wrong_in(&|batch| batch[48] ^= 1, "message_count");
@@ -73,6 +73,14 @@ fn damage_is_shown_where_it_stands() {
     wrong_in(&|batch| batch[256] ^= 1, "checksum");
     wrong_in(&|batch| batch[310] ^= 1, "checksum");
     wrong_in(&|batch| batch[296] ^= 1, "reserved");
+    // A sound batch in a place where another belongs.
+    let mut misplaced = good.clone();
+    let other = crate::support::batch(9, 102, 1, &[b"x".to_vec()]);
+    drop(misplaced.bytes.splice(second.clone(), other));
+    let path = misplaced.write(&scratch, "partitions/3");
+    let document = hex(&["--json", "--offset", "102"], &path).expect(1).json();
+    let wrong = field(&document, "partition_id")[0]["wrong"].as_str().expect("marked");
+    assert!(wrong.contains("expected 3, found 9"), "{wrong}");
     wrong_in(&|batch| batch.fill(0xA5), "batch_length");
     // For people: carets and the word, whatever the colours.
     let text = hex(&["--at", &second.start.to_string()], &scratch.path().join("partitions/3"));
@@ -95,7 +103,7 @@ fn what_is_not_there_is_said() {
     );
     hex(&["--offset", "4"], &scratch.path().join("p")).expect(0);
     for args in [&[][..], &["--offset", "1", "--at", "1"]] {
-        assert!(hex(args, &path).expect(2).err.contains("--at"));
+        assert!(hex(args, &path).expect(2).err.contains("--offset"));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use corelog_format::{IndexEntry, segment_file_name};
 use serde_json::Value;
@@ -287,7 +287,7 @@ fn a_lying_index_hides_nothing() {
     }
 }
 
-fn ask(log: &PathBuf, question: &[String]) -> String {
+fn ask(log: &Path, question: &[String]) -> String {
     let flags = ["show", "--ndjson", "--messages"].map(OsStr::new).into_iter();
     dump(flags.chain(question.iter().map(OsStr::new)).chain([log.as_os_str()])).expect(0).out
 }

@@ -108,7 +108,8 @@ pub(crate) fn dump_with_input<A: AsRef<OsStr>>(
     let _ = feeder.join().expect("the feeder ends");
     Ran {
         code: output.status.code(),
-        out: String::from_utf8(output.stdout).expect("UTF-8"),
+        // Only raw batches are no text.
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
         err: String::from_utf8(output.stderr).expect("UTF-8"),
     }
 }

@@ -61,6 +61,8 @@ fn a_sparse_tebibyte_of_damage() {
         assert_eq!(ran.code, Some(1), "{command:?}: {ran:?}");
         assert!(!ran.err.contains("panicked"));
     }
+    let diff = dump([std::ffi::OsStr::new("diff"), path.as_os_str(), path.as_os_str()]).expect(0);
+    assert!(diff.out.starts_with("the same"));
 }
 
 /// The program waits for us to read, and finds the file cut when it goes on.
