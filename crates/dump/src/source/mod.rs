@@ -55,6 +55,7 @@ pub(crate) struct Source {
     held: Held,
     bytes: Bytes,
     step_bytes: u64,
+    pattern: Pattern,
     progress: Option<Progress>,
 }
 
@@ -96,7 +97,8 @@ impl Source {
         };
         let progress = access.progress.then(|| Progress::of(path, len)).flatten();
         let path = path.to_path_buf();
-        Ok(Source { path, file, len, held, bytes, step_bytes: STEP_BYTES, progress })
+        let (pattern, step_bytes) = (Pattern::Sequential, STEP_BYTES);
+        Ok(Source { path, file, len, held, bytes, step_bytes, pattern, progress })
     }
 
     /// Length of the file when it was opened.
@@ -119,9 +121,13 @@ impl Source {
 
     /// What comes next: one window after the other, or a few bytes here and there.
     pub(crate) fn expect(&mut self, pattern: Pattern) {
-        match &self.bytes {
-            Bytes::Mapped(map) => map.expect(pattern),
-            Bytes::Read(_) => {}
+        // Said for each header that is hopped over; a system call only where something changes.
+        if self.pattern == pattern {
+            return;
+        }
+        self.pattern = pattern;
+        if let Bytes::Mapped(map) = &self.bytes {
+            map.expect(pattern);
         }
         self.step_bytes = match pattern {
             Pattern::Sequential => STEP_BYTES,
