@@ -37,9 +37,10 @@ impl IndexBuilder {
     }
 }
 
-/// The index of the log at `path`: of every batch in it that verifies, also behind damage.
+/// The index of the log at `path`, whose lock is ours: of every batch in it that verifies, also behind damage.
 pub(crate) fn of_log(path: &Path, known: Known) -> Result<IndexBuilder, Failure> {
-    let mut source = Source::open_whole(path, Links::Refuse, Access::default())?;
+    let access = Access { ours: true, ..Access::default() };
+    let mut source = Source::open_whole(path, Links::Refuse, access)?;
     let mut index = IndexBuilder::default();
     walk(&mut source, known, &mut |event| {
         if let Event::Batch { at, batch, .. } = event {

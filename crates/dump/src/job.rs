@@ -83,7 +83,7 @@ impl Job {
             Command::Decode(DecodeArgs { wire_type, hex: None }) => Task::DecodeLines { wire_type },
         };
         let progress = !matches!(task, Task::Show { .. } | Task::Follow { .. });
-        let access = Access { map: !args.no_mmap, direct: args.direct, progress };
+        let access = Access { map: !args.no_mmap, direct: args.direct, ours: false, progress };
         Job { access, style: Style::decide(args.color), task }
     }
 

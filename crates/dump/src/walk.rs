@@ -253,6 +253,13 @@ impl Place {
         self.end = at + header.batch_length;
     }
 
+    /// A scan that begins behind the last batch expects its successor, not what the run began with.
+    fn expect_what_the_last_batch_says(&mut self) {
+        if let Some(Anchor { partition_id, next_offset }) = self.anchor {
+            (self.expect_id, self.expect_offset) = (Some(partition_id), Some(next_offset));
+        }
+    }
+
     /// Why a batch that continues the log cannot be what stood here, by the manifest. It is read
     /// and counted all the same. Recovery refuses both as well.
     fn misfit(
@@ -367,6 +374,9 @@ fn run(
             looks += 1;
             std::thread::sleep(BETWEEN_LOOKS);
             source.reread();
+            if end > from {
+                place.expect_what_the_last_batch_says();
+            }
             scan = place.scan(end, len, known, level);
             need = BATCH_HEADER_LEN as u64;
             continue;

@@ -12,6 +12,9 @@ use crate::failure::Failure;
 /// Ends the name of a file that is not finished; whatever carries it may be removed.
 const UNFINISHED: &str = ".repair.tmp";
 
+/// The same of an original that is copied; what takes its place may be waiting under the name above.
+const UNFINISHED_KEPT: &str = ".kept.repair.tmp";
+
 /// A partition's directory, and its quarantine: the same that the engine uses.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -48,6 +51,10 @@ impl Place {
         self.quarantine.join(format!("{name}{UNFINISHED}"))
     }
 
+    fn unfinished_kept(&self, name: &str) -> PathBuf {
+        self.quarantine.join(format!("{name}{UNFINISHED_KEPT}"))
+    }
+
     /// Writes `bytes` for a file that will have this name, durably; [`Place::install`] puts it there.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Failure> {
         let path = self.unfinished(name);
@@ -67,15 +74,8 @@ impl Place {
         range: &Range<u64>,
     ) -> Result<PathBuf, Failure> {
         let path = self.unfinished(name);
-        let copied = copy_range(from, range, &path);
-        match copied {
-            Ok(()) => Ok(path),
-            Err(error) => {
-                // Half a copy would take the space that is missing.
-                let _ = fs::remove_file(&path);
-                Err(Failure::io(&path, "write")(error))
-            }
-        }
+        copy_range(from, range, &path)?;
+        Ok(path)
     }
 
     /// Keeps the file of this name in quarantine, durably, as a second name of the same bytes. One
@@ -106,10 +106,15 @@ impl Place {
 
     /// A link, or a copy where the file system has no links.
     fn second_name(&self, name: &str, path: &Path, to: &Path, len: u64) -> Result<(), Failure> {
-        if fs::hard_link(path, to).is_ok() {
-            return Ok(());
+        match fs::hard_link(path, to) {
+            Ok(()) => Ok(()),
+            Err(_) => self.second_copy(name, path, to, len),
         }
-        let copy = self.copy(name, path, &(0..len))?;
+    }
+
+    fn second_copy(&self, name: &str, path: &Path, to: &Path, len: u64) -> Result<(), Failure> {
+        let copy = self.unfinished_kept(name);
+        copy_range(path, &(0..len), &copy)?;
         fs::rename(&copy, to).map_err(Failure::io(to, "rename to"))
     }
 
@@ -142,7 +147,15 @@ impl Place {
     }
 }
 
-fn copy_range(from: &Path, range: &Range<u64>, to: &Path) -> io::Result<()> {
+/// Copies bytes to a new file, durably. Half a copy would take the space that is missing: it goes.
+fn copy_range(from: &Path, range: &Range<u64>, to: &Path) -> Result<(), Failure> {
+    try_copy_range(from, range, to).map_err(|error| {
+        let _ = fs::remove_file(to);
+        Failure::io(to, "write")(error)
+    })
+}
+
+fn try_copy_range(from: &Path, range: &Range<u64>, to: &Path) -> io::Result<()> {
     let mut source = File::open(from)?;
     source.seek(SeekFrom::Start(range.start))?;
     let mut target = File::create(to)?;
@@ -156,4 +169,25 @@ fn copy_range(from: &Path, range: &Range<u64>, to: &Path) -> io::Result<()> {
 /// Makes the names in a directory durable.
 fn sync_dir(dir: &Path) -> Result<(), Failure> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(Failure::io(dir, "sync"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As on a file system without links, while what takes the original's place is waiting.
+    #[test]
+    fn an_original_that_is_copied_leaves_what_is_finished_alone() {
+        let dir = std::env::temp_dir().join(format!("corelog-dump-files-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory");
+        let place = Place::prepare(&dir).expect("a quarantine");
+        fs::write(dir.join("a.log"), b"original").expect("written");
+        let finished = place.copy("a.log", &dir.join("a.log"), &(0..4)).expect("copied");
+        let to = dir.join("quarantine/a.log.0");
+        place.second_copy("a.log", &dir.join("a.log"), &to, 8).expect("copied");
+        place.install(&finished, "a.log").expect("in its place");
+        assert_eq!(fs::read(dir.join("a.log")).expect("read"), b"orig");
+        assert_eq!(fs::read(to).expect("read"), b"original");
+        fs::remove_dir_all(&dir).expect("removed");
+    }
 }

@@ -29,6 +29,7 @@ use crate::index_check::IndexState;
 use crate::json::{List, Object, Out};
 use crate::partition_report::Offsets;
 use crate::session::Session;
+use crate::source::Access;
 use crate::verify;
 use files::Place;
 use lock::Taken;
@@ -105,7 +106,8 @@ fn one(partition: &Partition, apply: bool) -> Result<Outcome, Failure> {
         }
         (durable, _) => durable,
     };
-    let plan = plan::plan(partition, &durable)?;
+    let access = Access { ours: apply, ..Access::default() };
+    let plan = plan::plan(partition, &durable, access)?;
     let kept = match apply && !plan.is_empty() {
         true => Some(apply::apply(partition, &plan, &mut |_| Ok(()))?),
         false => None,

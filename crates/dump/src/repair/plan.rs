@@ -105,12 +105,16 @@ struct After {
     last_timestamp: u64,
 }
 
-/// Looks at every file of the partition and decides.
-pub(crate) fn plan(partition: &Partition, durable: &Durable) -> Result<Plan, Failure> {
+/// Looks at every file of the partition and decides. Where the locks are held by us `access` says so.
+pub(crate) fn plan(
+    partition: &Partition,
+    durable: &Durable,
+    access: Access,
+) -> Result<Plan, Failure> {
     let mut files = Vec::new();
     for segment in &partition.segments {
         let Some(named) = segment.named_offset else { continue };
-        files.push((segment, named, survey(partition, segment, durable, &[])?));
+        files.push((segment, named, survey(partition, segment, (durable, access), &[])?));
     }
     let mut taken: Vec<Range<u64>> = files
         .iter()
@@ -122,7 +126,7 @@ pub(crate) fn plan(partition: &Partition, durable: &Durable) -> Result<Plan, Fai
     let mut time_back_to = None;
     for (segment, named, mut survey) in files {
         if !survey.is_whole() && survey.runs.iter().any(|run| overlaps(&taken, &run.offsets)) {
-            survey = self::survey(partition, segment, durable, &taken)?;
+            survey = self::survey(partition, segment, (durable, access), &taken)?;
         }
         mark_fits |= survey.mark_fits;
         time_back_to = time_back_to.max(survey.time_back_to);
@@ -215,11 +219,11 @@ impl Survey {
 fn survey(
     partition: &Partition,
     segment: &Segment,
-    durable: &Durable,
+    (durable, access): (&Durable, Access),
     taken: &[Range<u64>],
 ) -> Result<Survey, Failure> {
-    let mut index = IndexCheck::open(&segment.path, segment.links, Access::default());
-    let mut source = Source::open_whole(&segment.path, segment.links, Access::default())?;
+    let mut index = IndexCheck::open(&segment.path, segment.links, access);
+    let mut source = Source::open_whole(&segment.path, segment.links, access)?;
     let mut survey = Survey {
         verdict: Verdict::Clean,
         runs: Vec::new(),

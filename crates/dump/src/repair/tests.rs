@@ -15,6 +15,7 @@ use super::{Outcome, apply, one};
 use crate::discover::{self, Partition};
 use crate::durable::Durable;
 use crate::failure::Failure;
+use crate::source::Access;
 
 /// A partition's directory, removed with its test.
 struct Scratch(PathBuf);
@@ -37,7 +38,7 @@ impl Scratch {
 
     fn plan(&self) -> Plan {
         let (durable, _) = Durable::read(&self.0).expect("a manifest or none");
-        plan(&self.partition(), &durable).expect("a plan")
+        plan(&self.partition(), &durable, Access::default()).expect("a plan")
     }
 
     fn mark(&self) -> Option<Mark> {

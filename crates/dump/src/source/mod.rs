@@ -36,6 +36,8 @@ pub(crate) struct Access {
     pub(crate) map: bool,
     /// Read everything with O_DIRECT, so that the page cache is left alone.
     pub(crate) direct: bool,
+    /// The locks are our own, so nobody else writes: not to be treated as in motion.
+    pub(crate) ours: bool,
     /// Say on standard error how far a long file is read, where that is a terminal.
     pub(crate) progress: bool,
 }
@@ -86,7 +88,8 @@ impl Source {
         if !about.is_file() {
             return Err(Failure::not_ours(path, "not a regular file"));
         }
-        let (len, held) = (about.len(), live::held(about.ino()));
+        let held = if access.ours { Held::No } else { live::held(about.ino()) };
+        let len = about.len();
         if access.direct || held != Held::No {
             direct(&file, path, access.direct)?;
         }
@@ -291,7 +294,7 @@ pub(crate) mod tests {
     use super::*;
     use std::io::Write;
 
-    const MAPPED: Access = Access { map: true, direct: false, progress: false };
+    const MAPPED: Access = Access { map: true, direct: false, ours: false, progress: false };
 
     pub(crate) struct Temporary(pub(crate) PathBuf);
 

@@ -308,7 +308,9 @@ fn repairs_keep_what_is_readable_and_leave_only_holes() {
         assert_eq!(before, verified(&scratch), "{name}: a plan changed something");
         let plan = plan.json();
         assert_fits(&plan, "repair");
-        let done = dump(["repair", "--apply", "--json", path]).expect(0).json();
+        let done = dump(["repair", "--apply", "--json", path]);
+        assert_eq!(done.code, Some(0), "{name}: {done:?}");
+        let done = done.json();
         assert_fits(&done, "repair");
         assert_eq!(done["partitions"][0]["actions"], plan["partitions"][0]["actions"], "{name}");
         let actions = plan["partitions"][0]["actions"].as_array().expect("a list").len();
