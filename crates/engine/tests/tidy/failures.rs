@@ -27,6 +27,7 @@ pub(crate) const CLASSES: &[(&str, &str, &[u32])] = &[
     ("Descriptors and limits", "FD", &[1, 2, 4, 5]),
     ("Embedding", "API", &[1, 2, 4, 5, 7, 8, 10]),
     ("Benchmarks", "BEN", &[1, 2, 4, 5, 7]),
+    ("Tools", "TOOL", &[1, 2, 4, 5, 7, 8]),
 ];
 
 /// Paths without a crate are below this one.
