@@ -72,8 +72,14 @@ async fn front(world: &World, partition: usize) {
     // What could not be removed stays until the next opening.
     segments.retain(|(first, _)| *first >= marks.start());
     let now_us = world.platform().clock().now_us().saturating_sub(PASS_US);
+    // Stored offsets that could not be read at an opening, for a read that failed or for want of
+    // descriptors, hold everything back until the next one.
+    let may_be_unreadable = {
+        let allowed = world.allowed.borrow();
+        allowed.injected_any(IoOp::Read) || allowed.descriptors
+    };
     if told
-        && !world.allowed.borrow().injected_any(IoOp::Read)
+        && !may_be_unreadable
         && let Some(first) = part.oracle.borrow().overdue(&segments, now_us)
     {
         world.fail(format!(
