@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use corelog::{Ack, Limits, PartitionId, ShardContext, TopicConfig};
-use corelog_bench::ceiling::Layout;
+use corelog_bench::ceiling::{CeilingError, Layout, Many, Method};
 use corelog_bench::latency::Latency;
 use corelog_bench::micro::{
     self, Awaited, BenchAlloc, Cpu, Failed, OneShard, Options, Ratio, Row, Run, Sample, Table,
@@ -141,7 +141,11 @@ impl Bench<'_> {
             beside: Some(alone.per_s),
             cpu: Some(crowd.cpu),
         });
-        let many = |layout| self.run.ceiling.synced_many(layout, PRODUCERS as usize, self.time);
+        let many = |layout| {
+            let (method, depth) = (Method::Dsync, PRODUCERS as usize);
+            let many = Many { layout, method, block: 4096, depth };
+            Ok::<_, CeilingError>(self.run.ceiling.synced_many(many, self.time)?.per_s)
+        };
         let (best, spread) = self.run.pair(
             round,
             || Ok(many(Layout::Files)?.max(many(Layout::Regions)?)),

@@ -6,6 +6,7 @@
 //! order, each once. All bytes are checked: header, frames, and both checksums with them.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use corelog_format::layout::frame_header;
 use corelog_format::{BATCH_HEADER_LEN, BatchHeader, FRAME_HEADER_LEN};
@@ -19,6 +20,16 @@ pub(crate) struct Mismatch {
     /// Offset of the message that was next.
     pub(crate) offset: u64,
     pub(crate) what: What,
+    /// Where the batch stands, when it was read from a file.
+    pub(crate) file: Option<InFile>,
+}
+
+/// A batch's place in a segment file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InFile {
+    pub(crate) path: PathBuf,
+    /// Of the batch's first byte.
+    pub(crate) position: u64,
 }
 
 /// What is wrong there.
@@ -34,6 +45,10 @@ pub(crate) enum What {
     Frame { position: usize, expected: u8, found: u8 },
     /// Fewer messages than were appended.
     Missing { appended: u64 },
+    /// An acknowledged batch of a producer is not there: its batches end before.
+    Lost { producer: u16, acked: u32, found: u32 },
+    /// A checksum, or what else a batch must hold by itself.
+    Invalid { error: String },
     /// The reply ended inside of a batch.
     Cut,
     /// The reply says another next offset than its messages do.
@@ -42,8 +57,12 @@ pub(crate) enum What {
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Mismatch { partition, offset, what } = self;
-        write!(f, "partition {partition}, offset {offset}: ")?;
+        let Mismatch { partition, offset, what, file } = self;
+        write!(f, "partition {partition}, offset {offset}")?;
+        if let Some(InFile { path, position }) = file {
+            write!(f, " (batch at byte {position} of {})", path.display())?;
+        }
+        write!(f, ": ")?;
         match what {
             What::Header { expected, found } => {
                 write!(f, "batch header: expected {expected}, found {found}")
@@ -61,6 +80,11 @@ impl fmt::Display for Mismatch {
             What::Missing { appended } => {
                 write!(f, "no more messages come, {appended} were appended")
             }
+            What::Lost { producer, acked, found } => write!(
+                f,
+                "producer {producer} was answered for {acked} batches, and {found} are there"
+            ),
+            What::Invalid { error } => write!(f, "the batch is not valid: {error}"),
             What::Cut => write!(f, "the reply ends inside of a batch"),
             What::NextOffset { said } => {
                 write!(f, "the reply ends here and says that offset {said} is next")
@@ -77,11 +101,22 @@ pub(crate) struct Checker<'a> {
     partition: u32,
     /// Offset of the next message; the whole place in the log follows from it.
     next_offset: u64,
-    /// Sequence of the next batch of each producer.
-    next_sequence: Vec<u32>,
+    /// Messages that have come.
+    seen: u64,
+    /// False until the first batch said where the log begins: its older part may be deleted.
+    knows_start: bool,
+    /// Whether old messages may be deleted while the log is read: the next batch may be a later one.
+    may_jump: bool,
+    /// Sequence of the next batch of each producer; None until its first one, where that is not
+    /// known.
+    next_sequence: Vec<Option<u32>>,
     /// The batch that `next_offset` stands in, once its first frame was seen.
     id: Option<BatchId>,
+    /// Messages of it that have come.
+    done: u32,
     state: State,
+    /// Batches that have come whole, when somebody wants to know.
+    whole: Option<Vec<BatchId>>,
 }
 
 #[derive(Debug)]
@@ -89,22 +124,79 @@ enum State {
     /// Gathers a header, and the first frame's header behind it where the batch's first frame
     /// comes.
     Head { bytes: Vec<u8> },
-    /// Compares frames: bytes of the batch's frames from `at` up to `end`.
-    Frames { at: usize, end: usize },
+    /// Compares frames: bytes of the batch's frames from `at` up to `end`, `count` messages.
+    Frames { at: usize, end: usize, count: u32 },
 }
 
 impl<'a> Checker<'a> {
-    /// A checker of `partition` in `round`, for `producers` producers.
+    /// A checker of `partition` in `round` from its first message on, for `producers` producers.
     pub(crate) fn new(content: &'a Content, round: u32, partition: u32, producers: u16) -> Self {
+        Checker::resumed(content, round, partition, 0, &vec![0; usize::from(producers)])
+    }
+
+    /// One from `offset` on, where a batch begins and each producer's next one has this sequence.
+    pub(crate) fn resumed(
+        content: &'a Content,
+        round: u32,
+        partition: u32,
+        offset: u64,
+        sequences: &[u32],
+    ) -> Self {
         Checker {
             content,
             round,
             partition,
-            next_offset: 0,
-            next_sequence: vec![0; usize::from(producers)],
+            next_offset: offset,
+            seen: 0,
+            knows_start: true,
+            may_jump: false,
+            next_sequence: sequences.iter().copied().map(Some).collect(),
             id: None,
+            done: 0,
             state: State::Head { bytes: Vec::new() },
+            whole: None,
         }
+    }
+
+    /// One of a log whose older part may have been deleted: it begins wherever the first batch says.
+    pub(crate) fn retained(
+        content: &'a Content,
+        round: u32,
+        partition: u32,
+        producers: u16,
+    ) -> Self {
+        let mut checker = Checker::new(content, round, partition, producers);
+        checker.knows_start = false;
+        checker.next_sequence.fill(None);
+        checker
+    }
+
+    /// The same checker for a log whose oldest messages are deleted while it is read: where the next
+    /// batch begins at a later offset than is due, it goes on there.
+    pub(crate) fn jumping(mut self) -> Self {
+        self.may_jump = true;
+        self
+    }
+
+    /// The same checker, which keeps the batches that have come whole for [`Checker::take_whole`].
+    pub(crate) fn noting(mut self) -> Self {
+        self.whole = Some(Vec::new());
+        self
+    }
+
+    /// The batches that have come whole since the last call.
+    pub(crate) fn take_whole(&mut self) -> Vec<BatchId> {
+        self.whole.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Messages that have come.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Sequence of each producer's next batch; 0 for one that is not known.
+    pub(crate) fn sequences(&self) -> Vec<u32> {
+        self.next_sequence.iter().map(|next| next.unwrap_or(0)).collect()
     }
 
     /// Offset of the next message that has to come.
@@ -117,7 +209,7 @@ impl<'a> Checker<'a> {
         while !bytes.is_empty() {
             bytes = match self.state {
                 State::Head { .. } => self.feed_head(bytes)?,
-                State::Frames { at, end } => self.feed_frames(bytes, at, end)?,
+                State::Frames { at, end, count } => self.feed_frames(bytes, at, end, count)?,
             };
         }
         Ok(())
@@ -137,16 +229,35 @@ impl<'a> Checker<'a> {
 
     /// The log has ended, and each producer had appended this many batches.
     pub(crate) fn end_log(&self, appended: &[u32]) -> Result<(), Mismatch> {
-        if self.next_sequence == appended {
+        let all = self.next_sequence.iter().zip(appended);
+        let is_there = |next: &Option<u32>, appended: &u32| match next {
+            Some(next) => next == appended,
+            // All that it appended may have been deleted, once something was.
+            None => *appended == 0 || self.knows_start,
+        };
+        if all.clone().all(|(next, appended)| is_there(next, appended)) {
             return Ok(());
         }
-        let batches: u64 = appended.iter().map(|batches| u64::from(*batches)).sum();
-        let appended = batches * u64::from(self.content.message_count());
-        Err(self.mismatch(What::Missing { appended }))
+        let appended = (0..).zip(appended).map(|(producer, batches)| {
+            let (round, partition) = (self.round, self.partition);
+            let first = BatchId { round, producer, partition, sequence: 0 };
+            self.content.messages_of(first, *batches)
+        });
+        Err(self.mismatch(What::Missing { appended: appended.sum() }))
+    }
+
+    /// The log has ended after a crash: what each producer was answered for is there.
+    pub(crate) fn end_crashed(&self, acked: &[u32]) -> Result<(), Mismatch> {
+        for (producer, (found, acked)) in (0..).zip(self.sequences().into_iter().zip(acked)) {
+            if found < *acked {
+                return Err(self.mismatch(What::Lost { producer, acked: *acked, found }));
+            }
+        }
+        Ok(())
     }
 
     fn feed_head<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], Mismatch> {
-        let first = self.first_frame_index();
+        let first = self.done;
         // The first frame says which batch it is, and the header is checked against that.
         let needed = BATCH_HEADER_LEN + if first == 0 { FRAME_HEADER_LEN } else { 0 };
         let State::Head { bytes: head } = &mut self.state else { unreachable!("asked by feed") };
@@ -158,22 +269,26 @@ impl<'a> Checker<'a> {
         let head = std::mem::take(head);
         let (header, frame) = head.split_at(BATCH_HEADER_LEN);
         if first == 0 {
+            self.jump(header);
             self.meet(frame)?;
         }
-        let frames = self.check_header(header, first)?;
-        let frame_len = self.content.frame_len();
-        let start = first as usize * frame_len;
-        let end = start + frames as usize * frame_len;
-        self.state = State::Frames { at: start, end };
+        let (id, count) = self.check_header(header, first)?;
+        let start = self.content.frame_start(id, first);
+        let end = self.content.frame_start(id, first + count);
+        self.state = State::Frames { at: start, end, count };
         if first == 0 {
-            self.feed_frames(frame, 0, end)?;
+            self.feed_frames(frame, 0, end, count)?;
         }
         Ok(rest)
     }
 
-    /// Index of the next message in its batch: all batches hold equally many.
-    fn first_frame_index(&self) -> u32 {
-        (self.next_offset % u64::from(self.content.message_count())) as u32
+    /// Goes on at the batch with this header, where what was due before it may have been deleted.
+    fn jump(&mut self, header: &[u8]) {
+        let Ok(BatchHeader { base_offset, .. }) = BatchHeader::parse(header) else { return };
+        if self.may_jump && base_offset > self.next_offset {
+            self.next_offset = base_offset;
+            self.next_sequence.fill(None);
+        }
     }
 
     /// Learns from a batch's first frame which batch it is.
@@ -186,27 +301,33 @@ impl<'a> Checker<'a> {
         if batch.round != self.round || batch.partition != self.partition {
             return Err(stranger());
         }
-        if batch.sequence != *sequence {
+        if let Some(expected) = sequence.filter(|sequence| *sequence != batch.sequence) {
             let (producer, found) = (batch.producer, batch.sequence);
-            return Err(self.mismatch(What::Order { producer, expected: *sequence, found }));
+            return Err(self.mismatch(What::Order { producer, expected, found }));
         }
-        self.next_sequence[usize::from(batch.producer)] += 1;
+        self.next_sequence[usize::from(batch.producer)] = Some(batch.sequence + 1);
         self.id = Some(batch);
         Ok(())
     }
 
-    /// Checks every byte of a header and returns its message count.
-    fn check_header(&self, header: &[u8], first: u32) -> Result<u32, Mismatch> {
+    /// Checks every byte of a header and returns the batch it belongs to and its message count.
+    fn check_header(&mut self, header: &[u8], first: u32) -> Result<(BatchId, u32), Mismatch> {
+        let found = BatchHeader::parse(header).map_err(|error| {
+            let expected = "a valid one".to_owned();
+            self.mismatch(What::Header { expected, found: error.to_string() })
+        })?;
+        if !self.knows_start {
+            self.next_offset = found.base_offset;
+            self.knows_start = true;
+        }
         let wrong =
             |expected: String, found: String| self.mismatch(What::Header { expected, found });
-        let found = BatchHeader::parse(header)
-            .map_err(|error| wrong("a valid one".to_owned(), error.to_string()))?;
-        let left = self.content.message_count() - first;
+        let id = self.id.expect("the first frame of this batch was met");
+        let left = self.content.message_count(id) - first;
         if found.message_count > left {
             let expected = format!("at most {left} messages");
             return Err(wrong(expected, format!("{} messages", found.message_count)));
         }
-        let id = self.id.expect("the first frame of this batch was met");
         let stamped = BatchHeader {
             partition_id: u64::from(self.partition),
             base_offset: self.next_offset - u64::from(first),
@@ -216,7 +337,7 @@ impl<'a> Checker<'a> {
         if found != expected {
             return Err(wrong(format!("{expected:?}"), format!("{found:?}")));
         }
-        Ok(found.message_count)
+        Ok((id, found.message_count))
     }
 
     fn feed_frames<'b>(
@@ -224,26 +345,39 @@ impl<'a> Checker<'a> {
         bytes: &'b [u8],
         at: usize,
         end: usize,
+        count: u32,
     ) -> Result<&'b [u8], Mismatch> {
         let (now, rest) = bytes.split_at(bytes.len().min(end - at));
         self.compare(now, at)?;
         let at = at + now.len();
-        let is_whole = at == end;
-        self.state = State::Frames { at, end };
-        if is_whole {
-            let frames = end / self.content.frame_len();
-            let first = self.first_frame_index() as usize;
-            self.next_offset += (frames - first) as u64;
+        self.state = State::Frames { at, end, count };
+        if at == end {
+            self.next_offset += u64::from(count);
+            self.seen += u64::from(count);
+            self.done += count;
+            self.end_batch();
             self.state =
                 State::Head { bytes: Vec::with_capacity(BATCH_HEADER_LEN + FRAME_HEADER_LEN) };
         }
         Ok(rest)
     }
 
+    /// Lets go of the batch once all of its messages have come.
+    fn end_batch(&mut self) {
+        let id = self.id.expect("the first frame of this batch was met");
+        if self.done == self.content.message_count(id) {
+            self.done = 0;
+            self.id = None;
+            if let Some(whole) = &mut self.whole {
+                whole.push(id);
+            }
+        }
+    }
+
     /// `bytes` are those at `at` of this batch's frames.
     fn compare(&self, bytes: &[u8], at: usize) -> Result<(), Mismatch> {
         let id = self.id.expect("the first frame of this batch was met");
-        let frame_len = self.content.frame_len();
+        let frame_len = self.content.first_frame(id).len();
         let mut rest = bytes;
         let mut position = at;
         while !rest.is_empty() {
@@ -273,145 +407,11 @@ impl<'a> Checker<'a> {
         self.mismatch(What::Frame { position: position + at, expected: *expected, found: *found })
     }
 
-    fn mismatch(&self, what: What) -> Mismatch {
-        Mismatch { partition: self.partition, offset: self.next_offset, what }
+    /// What is wrong at the place where the checker stands.
+    pub(crate) fn mismatch(&self, what: What) -> Mismatch {
+        Mismatch { partition: self.partition, offset: self.next_offset, what, file: None }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use corelog_format::{UnverifiedBatch, admit};
-
-    use super::*;
-    use crate::content::Outbox;
-
-    const ROUND: u32 = 2;
-    const PARTITION: u32 = 5;
-
-    /// A batch as the log stores it.
-    fn stored(content: &Content, producer: u16, sequence: u32, base_offset: u64) -> Vec<u8> {
-        let id = BatchId { round: ROUND, producer, partition: PARTITION, sequence };
-        let batch = Outbox::new(content).batch(id);
-        let time = 1_000_000 + base_offset;
-        let header = admit(&batch).unwrap().stamp(u64::from(PARTITION), base_offset, time);
-        [&header, &batch[BATCH_HEADER_LEN..]].concat()
-    }
-
-    /// Three batches of two producers, back to back.
-    fn log(content: &Content) -> Vec<u8> {
-        let order = [(0, 0), (1, 0), (0, 1)];
-        let batches = order.iter().enumerate().map(|(number, (producer, sequence))| {
-            let base_offset = number as u64 * u64::from(content.message_count());
-            stored(content, *producer, *sequence, base_offset)
-        });
-        batches.collect::<Vec<_>>().concat()
-    }
-
-    fn check(content: &Content, pieces: &[&[u8]]) -> Result<(), Mismatch> {
-        let mut checker = Checker::new(content, ROUND, PARTITION, 2);
-        for piece in pieces {
-            checker.feed(piece)?;
-        }
-        checker.end_reply(checker.next_offset())?;
-        checker.end_log(&[2, 1])
-    }
-
-    #[test]
-    fn a_good_log_passes_however_its_views_are_cut() {
-        for (messages, payload) in [(1, 0), (2, 7), (9, 40)] {
-            let content = Content::new(1, messages, payload).unwrap();
-            let log = log(&content);
-            check(&content, &[&log]).unwrap();
-            let bytes: Vec<&[u8]> = log.chunks(1).collect();
-            check(&content, &bytes).unwrap();
-            for cut in 1..log.len() {
-                let (front, back) = log.split_at(cut);
-                check(&content, &[front, back]).unwrap();
-            }
-        }
-    }
-
-    #[test]
-    fn every_byte_is_checked() {
-        for (messages, payload) in [(1, 0), (3, 11)] {
-            let content = Content::new(1, messages, payload).unwrap();
-            let log = log(&content);
-            for at in 0..log.len() {
-                let mut damaged = log.clone();
-                damaged[at] ^= 0x10;
-                assert!(check(&content, &[&damaged]).is_err(), "byte {at} of {}", log.len());
-            }
-        }
-    }
-
-    #[test]
-    fn sliced_batches_continue_where_the_poll_before_ended() {
-        let content = Content::new(1, 5, 9).unwrap();
-        let batch = stored(&content, 0, 0, 0);
-        let batch = UnverifiedBatch::new(&batch).unwrap().verify().unwrap();
-        let slice = |frames: std::ops::Range<u32>| {
-            let slice = batch.slice(frames).unwrap();
-            [&slice.header, &batch.bytes()[slice.frames]].concat()
-        };
-        let run = |parts: &[Vec<u8>]| {
-            let mut checker = Checker::new(&content, ROUND, PARTITION, 1);
-            for part in parts {
-                checker.feed(part)?;
-                checker.end_reply(checker.next_offset())?;
-            }
-            checker.end_log(&[1]).map(|()| checker.next_offset())
-        };
-        assert_eq!(run(&[slice(0..2), slice(2..3), slice(3..5)]), Ok(5));
-        // A slice that repeats or leaves out a message is not what comes next.
-        for wrong in [1..3, 3..4, 0..2] {
-            let error = run(&[slice(0..2), slice(wrong.clone())]).unwrap_err();
-            assert_eq!(error.offset, 2, "{wrong:?}: {error}");
-        }
-    }
-
-    #[test]
-    fn batches_that_are_not_due_are_named() {
-        let content = Content::new(1, 2, 8).unwrap();
-        let first = stored(&content, 0, 0, 0);
-        let again = stored(&content, 0, 0, 2);
-        let skipped = stored(&content, 0, 2, 2);
-        for (next, found) in [(again, 0), (skipped, 2)] {
-            let error = check(&content, &[&first, &next]).unwrap_err();
-            assert_eq!(error.what, What::Order { producer: 0, expected: 1, found });
-            assert_eq!(error.offset, 2);
-        }
-        // Another round's batch at the right place: a file that was not new.
-        let mut checker = Checker::new(&content, ROUND + 1, PARTITION, 2);
-        assert!(matches!(checker.feed(&first).unwrap_err().what, What::Stranger { .. }));
-        // A producer that is not there.
-        let mut checker = Checker::new(&content, ROUND, PARTITION, 0);
-        assert!(matches!(checker.feed(&first).unwrap_err().what, What::Stranger { .. }));
-    }
-
-    #[test]
-    fn missing_messages_and_cut_replies_are_errors() {
-        let content = Content::new(1, 2, 8).unwrap();
-        let log = log(&content);
-        let error = check(&content, &[&log[..log.len() / 3]]).unwrap_err();
-        assert_eq!(error.what, What::Missing { appended: 6 });
-        let error = check(&content, &[&log[..log.len() - 1]]).unwrap_err();
-        assert_eq!((error.what, error.offset), (What::Cut, 4));
-        let mut checker = Checker::new(&content, ROUND, PARTITION, 2);
-        checker.feed(&log).unwrap();
-        assert_eq!(checker.end_reply(5).unwrap_err().what, What::NextOffset { said: 5 });
-        assert_eq!(checker.end_reply(6), Ok(()));
-    }
-
-    #[test]
-    fn a_difference_is_named_by_its_byte() {
-        let content = Content::new(1, 2, 8).unwrap();
-        let mut log = log(&content);
-        let at = content.batch_len() + BATCH_HEADER_LEN + 70;
-        let expected = log[at];
-        log[at] = !expected;
-        let error = check(&content, &[&log]).unwrap_err();
-        assert_eq!(error.what, What::Frame { position: 70, expected, found: !expected });
-        assert_eq!(error.offset, 2);
-        assert!(error.to_string().starts_with("partition 5, offset 2: byte 70 of"), "{error}");
-    }
-}
+mod tests;

@@ -1,24 +1,28 @@
 //! The command: which measurement, in which directory, and what its exit status says.
 
 use std::error::Error;
-use std::fs::{self, File};
-use std::io::{self, IsTerminal, Write};
-use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
+use std::time::SystemTime;
 
 use clap::Parser;
-use serde_json::Value;
 
-use crate::args::{CeilingArgs, Cli, Command, RunArgs};
+use crate::args::{CeilingArgs, Cli, Command, CrashArgs, OutputArgs, RunArgs, VerifyArgs};
 use crate::ceiling::{Ceiling, CeilingError, Step, sweep};
+use crate::crash;
 use crate::engine_load::Corelog;
 use crate::interrupt::Interrupt;
+use crate::kept::Kept;
 use crate::machine::Machine;
+use crate::outputs::{Outputs, print};
 use crate::place::Place;
+use crate::progress::Progress;
 use crate::report::Report;
 use crate::run::{self, Ended};
 use crate::run_error::RunError;
+use crate::size;
+use crate::stats::mb_per_s;
+use crate::{account, after};
 
 /// Bytes that came back differ from those that were sent.
 const EXIT_DIFFERENT: u8 = 1;
@@ -32,6 +36,15 @@ pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(args) => run_engine(&args),
         Command::Ceiling(args) => measure_ceiling(&args),
+        Command::Crash(args) => kill_processes(&args),
+        Command::Verify(args) => verify_kept(&args),
+        Command::AppendUntilKilled(args) => {
+            crash::append_until_killed(&args).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
+        Command::Compare(args) => after::compare(&args),
+        Command::Doctor(args) => after::doctor(&args),
+        Command::Report(args) => after::report(&args),
+        Command::Schema => after::schema(),
     };
     match done {
         Ok(code) => code,
@@ -56,12 +69,17 @@ fn run_engine(args: &RunArgs) -> Result<ExitCode, Box<dyn Error>> {
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     let settings = args.settings(cpus)?;
     let interrupt = Interrupt::on_signals()?;
-    probe_json(args.place.json.as_deref())?;
+    let outputs = Outputs::check(args.place.json.as_deref(), &args.output)?;
+    account::arm();
     let mut place = Place::take(args.place.dir.as_deref(), args.place.keep)?;
     let machine = Machine::look(place.path());
-    let mut note = |number: u32| progress(&format!("round {} of {}", number + 1, settings.rounds));
+    let quiet = args.place.quiet || outputs.json_to_stdout();
+    let progress = Progress::new("round", settings.rounds, quiet);
+    let progress = progress.in_steps(settings.steps.len());
+    let started = SystemTime::now();
+    let mut note = |round: u32, step: usize, name: &str| progress.begin_step(round, step, name);
     let ran = run::run(&Corelog, &settings, &place, &interrupt, &mut note);
-    progress("");
+    drop(progress);
     let outcome = match ran {
         Err(error @ RunError::Mismatch(_)) => {
             place.keep_evidence();
@@ -70,66 +88,96 @@ fn run_engine(args: &RunArgs) -> Result<ExitCode, Box<dyn Error>> {
         }
         ran => ran?,
     };
-    let report = Report { settings: &settings, machine: &machine, outcome: &outcome };
-    if !outcome.rounds.is_empty() {
+    let report = Report { settings: &settings, machine: &machine, outcome: &outcome, started };
+    if !outcome.is_empty() && !quiet {
         print(|out| report.print(out))?;
     }
-    write_json(args.place.json.as_deref(), || report.to_json())?;
+    outputs.write(&report)?;
     tell_kept(&place);
     let stopped = outcome.ended == Ended::Interrupted;
     Ok(if stopped { ExitCode::from(EXIT_STOPPED) } else { ExitCode::SUCCESS })
 }
 
+fn kill_processes(args: &CrashArgs) -> Result<ExitCode, Box<dyn Error>> {
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    let settings = args.settings(cpus)?;
+    let interrupt = Interrupt::on_signals()?;
+    let outputs = Outputs::check(args.place.json.as_deref(), &OutputArgs::default())?;
+    let mut place = Place::take(args.place.dir.as_deref(), args.place.keep)?;
+    let quiet = args.place.quiet || outputs.json_to_stdout();
+    let progress = Progress::new("process", args.lives, quiet);
+    let mut note = |number: u32| progress.begin(number);
+    let ran = crash::run(&settings, args.lives, args.batches, &place, &interrupt, &mut note);
+    drop(progress);
+    let outcome = match ran {
+        Err(error @ RunError::Mismatch(_)) => {
+            place.keep_evidence();
+            eprintln!("corelog-bench: the files stay in {}", place.path().display());
+            return Err(error.into());
+        }
+        ran => ran?,
+    };
+    if !quiet {
+        print(|out| outcome.print(&settings, out))?;
+    }
+    outputs.write_json(&outcome.to_json(&settings))?;
+    tell_kept(&place);
+    let stopped = outcome.ended == Ended::Interrupted;
+    Ok(if stopped { ExitCode::from(EXIT_STOPPED) } else { ExitCode::SUCCESS })
+}
+
+fn verify_kept(args: &VerifyArgs) -> Result<ExitCode, Box<dyn Error>> {
+    let interrupt = Interrupt::on_signals()?;
+    let place = Place::revisit(&args.dir)?;
+    let kept = Kept::load_all(&place)?;
+    if kept.is_empty() {
+        return Err(format!("{} holds no whole round", place.path().display()).into());
+    }
+    let progress = Progress::new("round", kept.len() as u32, false);
+    for (number, round) in (0..).zip(kept) {
+        progress.begin(number);
+        let moved = round.verify(&place, args.readers, &interrupt)?;
+        if interrupt.is_raised() {
+            return Ok(ExitCode::from(EXIT_STOPPED));
+        }
+        progress.aside(|| print(|out| {
+            writeln!(
+                out,
+                "round {}: {} messages ({}) are as they were sent, both layers of checksums hold; \
+                 {:.0} MB/s",
+                round.round,
+                moved.messages,
+                size::human(moved.bytes),
+                mb_per_s(moved.bytes, moved.elapsed()),
+            )
+        }))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn measure_ceiling(args: &CeilingArgs) -> Result<ExitCode, Box<dyn Error>> {
     args.check()?;
     let interrupt = Interrupt::on_signals()?;
-    probe_json(args.place.json.as_deref())?;
+    let outputs = Outputs::check(args.place.json.as_deref(), &OutputArgs::default())?;
     let place = Place::take(args.place.dir.as_deref(), args.place.keep)?;
     place.need_space(sweep::space_needed(args))?;
     let machine = Machine::look(place.path());
     let ceiling = Ceiling::new(place.ceiling_dir()?, interrupt);
-    let mut note = |number: u32| progress(&format!("round {} of {}", number + 1, args.rounds));
-    let measured = sweep::measure(&ceiling, args, &mut note);
-    progress("");
+    let quiet = args.place.quiet || outputs.json_to_stdout();
+    let progress = Progress::new("round", args.rounds, quiet);
+    let measured = sweep::measure(&ceiling, args, &mut |number| progress.begin(number));
+    drop(progress);
     let sweep = measured?;
-    print(|out| sweep.print(&machine, out))?;
-    write_json(args.place.json.as_deref(), || sweep.to_json(&machine))?;
+    if !quiet {
+        print(|out| sweep.print(&machine, out))?;
+    }
+    outputs.write_json(&sweep.to_json(&machine))?;
     tell_kept(&place);
     Ok(ExitCode::SUCCESS)
-}
-
-/// Prints to stdout; a reader that went away is no error.
-fn print(tell: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    match tell(&mut io::stdout().lock()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        told => told,
-    }
-}
-
-/// One line on a terminal that replaces the last one; nothing in pipes and logs.
-pub(crate) fn progress(line: &str) {
-    if io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{line}");
-    }
 }
 
 fn tell_kept(place: &Place) {
     if place.keeps() {
         eprintln!("corelog-bench: the files stay in {}", place.path().display());
     }
-}
-
-/// A file that cannot be written is said before the run, not after it.
-fn probe_json(path: Option<&Path>) -> Result<(), String> {
-    let Some(path) = path else { return Ok(()) };
-    match File::options().append(true).create(true).open(path) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(format!("cannot write {}: {error}", path.display())),
-    }
-}
-
-fn write_json(path: Option<&Path>, value: impl FnOnce() -> Value) -> Result<(), String> {
-    let Some(path) = path else { return Ok(()) };
-    fs::write(path, format!("{:#}\n", value()))
-        .map_err(|error| format!("cannot write {}: {error}", path.display()))
 }

@@ -2,11 +2,12 @@
 
 use std::future::Future;
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
-use corelog::{Ack, Client, Limits, PartitionId, Poll, TopicConfig};
+use corelog::{Client, Limits, PartitionId, Poll, TopicConfig};
 
-use crate::subject::{Demand, Engine, EngineError, Opener, Records, Topic};
+use crate::subject::{Ack, Demand, Engine, EngineError, LogOptions, Opener, Records, Topic};
 
 /// The stream that holds both topics.
 const STREAM: u32 = 0;
@@ -18,6 +19,8 @@ pub(crate) struct Corelog;
 pub(crate) struct Open {
     engine: corelog::Engine,
     client: Client,
+    /// Of [`Topic::Written`].
+    ack: corelog::Ack,
 }
 
 impl Opener for Corelog {
@@ -26,8 +29,11 @@ impl Opener for Corelog {
     fn open(&self, dir: &Path, demand: Demand) -> Result<Open, EngineError> {
         let is_new = !dir.exists();
         let builder = corelog::Engine::builder(dir).shards(usize::from(demand.shards));
-        let engine = builder.limits(limits(demand)).open()?;
-        if let Some((partition, found)) = engine.opened().not_clean.first() {
+        let engine = builder.limits(limits(&demand)).open()?;
+        for (partition, found) in &engine.opened().not_clean {
+            if demand.after_kill && found.is_ok() {
+                continue;
+            }
             let what = format!("{partition} is not as the clean close left it: {found:?}");
             return Err(what.into());
         }
@@ -35,23 +41,48 @@ impl Opener for Corelog {
         if is_new {
             let stream = client.catalog().create_stream("bench").wait()?;
             for topic in [Topic::Written, Topic::Durable] {
-                let is_durable = topic == Topic::Durable;
-                let config = TopicConfig {
-                    partitions: if is_durable { 1 } else { demand.partitions },
-                    enforce_fsync: is_durable,
-                    ..TopicConfig::default()
-                };
                 let name = format!("{topic:?}");
                 // In the order of their numbers, which are the ids that they get.
-                client.catalog().create_topic(stream.id, &name, config).wait()?;
+                client.catalog().create_topic(stream.id, &name, config(topic, &demand)).wait()?;
             }
         }
-        Ok(Open { engine, client })
+        let ack = match demand.ack {
+            Ack::Appended => corelog::Ack::Appended,
+            Ack::Written => corelog::Ack::Written,
+            Ack::Durable => corelog::Ack::Durable,
+        };
+        Ok(Open { engine, client, ack })
+    }
+}
+
+fn config(topic: Topic, demand: &Demand) -> TopicConfig {
+    let default = TopicConfig::default();
+    if topic == Topic::Durable {
+        let partitions = demand.durable_partitions;
+        return TopicConfig { partitions, enforce_fsync: true, ..default };
+    }
+    let log: &LogOptions = &demand.log;
+    TopicConfig {
+        partitions: demand.partitions,
+        enforce_fsync: log.enforce_fsync,
+        preallocate_segments: log.preallocate_segments,
+        segment_bytes: log.segment_bytes.unwrap_or(default.segment_bytes),
+        messages_required_to_save: log
+            .messages_required_to_save
+            .unwrap_or(default.messages_required_to_save),
+        size_of_messages_required_to_save: log
+            .size_of_messages_required_to_save
+            .unwrap_or(default.size_of_messages_required_to_save),
+        flush_after: log.flush_after.unwrap_or(default.flush_after),
+        max_topic_size: log.max_topic_size,
+        message_expiry: log.message_expiry,
+        verify_reads: !log.trust_reads,
+        ..default
     }
 }
 
 /// The defaults, raised where the run has more in flight.
-fn limits(demand: Demand) -> Limits {
+fn limits(demand: &Demand) -> Limits {
     let Limits {
         mailbox_requests,
         appends_in_flight,
@@ -82,8 +113,8 @@ impl Engine for Open {
         batch: Bytes,
     ) -> impl Future<Output = Result<(), EngineError>> + Send {
         let ack = match topic {
-            Topic::Written => Ack::Written,
-            Topic::Durable => Ack::Durable,
+            Topic::Written => self.ack,
+            Topic::Durable => corelog::Ack::Durable,
         };
         // The call takes the place in the order; only the answer is awaited.
         let call = self.client.append(id(topic, partition), batch, ack);
@@ -96,10 +127,17 @@ impl Engine for Open {
         partition: u32,
         offset: u64,
         bytes_max: usize,
+        wait: Duration,
     ) -> impl Future<Output = Result<corelog::Records, EngineError>> + Send {
-        let poll = Poll::offset(offset).max_bytes(bytes_max);
+        let poll = Poll::offset(offset).max_bytes(bytes_max).max_wait(wait);
         let call = self.client.poll(id(topic, partition), poll);
         async move { Ok(call.await?) }
+    }
+
+    fn syncs(&self) -> Option<u64> {
+        let stats = self.client.stats_blocking().ok()?;
+        let partitions = stats.shards.iter().flat_map(|shard| &shard.partitions);
+        Some(partitions.map(|(_, stats)| stats.syncs).sum())
     }
 
     fn close(self) -> Result<(), EngineError> {

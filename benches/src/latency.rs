@@ -16,9 +16,13 @@ pub struct Latency {
 
 impl Default for Latency {
     fn default() -> Latency {
-        let nanos = Histogram::new(DIGITS).expect("3 digits are within the crate's limits");
-        Latency { nanos, max_nanos: 0 }
+        Latency { nanos: empty_nanos(), max_nanos: 0 }
     }
+}
+
+/// A histogram of nanoseconds without a sample, of the same precision as all others.
+pub(crate) fn empty_nanos() -> Histogram<u64> {
+    Histogram::new(DIGITS).expect("3 digits are within the crate's limits")
 }
 
 impl Latency {
@@ -45,6 +49,11 @@ impl Latency {
     pub fn percentile_us(&self, percent: f64) -> f64 {
         let nanos = self.nanos.value_at_percentile(percent).min(self.max_nanos);
         nanos as f64 / 1000.0
+    }
+
+    /// The histogram, in nanoseconds, for those who serialise it. Its own maximum is rounded up.
+    pub(crate) fn nanos(&self) -> &Histogram<u64> {
+        &self.nanos
     }
 
     /// The longest operation in microseconds, exact; 0 when empty.

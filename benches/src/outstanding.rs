@@ -69,6 +69,20 @@ impl<F: Future> Outstanding<F> {
         Ok(None)
     }
 
+    /// Waits until one has ended, but not beyond `deadline`: None then, or when none is in flight.
+    pub fn wait_until(&mut self, deadline: Instant) -> Option<(F::Output, Duration)> {
+        loop {
+            if let Some(ended) = self.poll_all() {
+                return Some(ended);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.futures.is_empty() || left.is_zero() {
+                return None;
+            }
+            thread::park_timeout(left);
+        }
+    }
+
     fn poll_all(&mut self) -> Option<(F::Output, Duration)> {
         let mut context = Context::from_waker(&self.waker);
         for at in 0..self.futures.len() {
@@ -153,6 +167,21 @@ mod tests {
         assert_eq!(value, 1);
         assert!(took >= Duration::from_secs(5));
         assert!(outstanding.wait_any(&Interrupt::default()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_wait_ends_at_its_deadline_or_with_an_answer() {
+        let door = Door::default();
+        let mut outstanding = Outstanding::on_this_thread();
+        assert!(outstanding.wait_until(Instant::now() + Duration::from_secs(60)).is_none());
+        assert!(outstanding.push(Instant::now(), door.clone()).is_none());
+        assert!(outstanding.wait_until(Instant::now() + Duration::from_millis(5)).is_none());
+        assert_eq!(outstanding.in_flight(), 1);
+        thread::scope(|scope| {
+            scope.spawn(|| door.open(3));
+            let ended = outstanding.wait_until(Instant::now() + Duration::from_secs(60));
+            assert_eq!(ended.unwrap().0, 3);
+        });
     }
 
     #[test]

@@ -18,7 +18,7 @@ const MARKER: &str = "corelog-bench.marker";
 const MARKER_TEXT: &str = "This directory belongs to corelog-bench, which removes what it finds.\n";
 
 /// Entries of ours start with one of these.
-const OURS: [&str; 2] = ["ceiling", "round-"];
+const OURS: [&str; 3] = ["ceiling", "contents", "round-"];
 
 /// A directory to work in. Dropping it removes what the run left there, unless it is to be kept.
 #[derive(Debug)]
@@ -59,6 +59,23 @@ impl Place {
         let place = mark(path, made_directory, keep)?;
         place.remove_ours().map_err(|source| PlaceError::new(place.path(), Why::Clean(source)))?;
         Ok(place)
+    }
+
+    /// Takes a directory that an earlier run kept, and leaves everything in it as it is.
+    pub fn revisit(dir: &Path) -> Result<Place, PlaceError> {
+        let path =
+            std::path::absolute(dir).map_err(|source| PlaceError::new(dir, Why::Look(source)))?;
+        if !is_marked(&path) {
+            return Err(PlaceError::new(&path, Why::NotKept));
+        }
+        mark(path, false, true)
+    }
+
+    /// The directory that says what the kept files hold, made on first use.
+    pub fn contents_dir(&self) -> Result<PathBuf, PlaceError> {
+        let path = self.path.join("contents");
+        fs::create_dir_all(&path).map_err(|source| PlaceError::new(&path, Why::Make(source)))?;
+        Ok(path)
     }
 
     /// Where it is, absolute.
@@ -106,13 +123,18 @@ impl Place {
 
     /// Refuses when the file system has less than `bytes` available.
     pub fn need_space(&self, bytes: u64) -> Result<(), PlaceError> {
-        let stat = fstatvfs(&self.marker)
-            .map_err(|error| PlaceError::new(&self.path, Why::Look(error.into())))?;
-        let available = stat.f_bavail.saturating_mul(stat.f_frsize);
+        let available = self.available()?;
         if available < bytes {
             return Err(PlaceError::new(&self.path, Why::NoSpace { needed: bytes, available }));
         }
         Ok(())
+    }
+
+    /// Bytes that the file system has available.
+    pub fn available(&self) -> Result<u64, PlaceError> {
+        let stat = fstatvfs(&self.marker)
+            .map_err(|error| PlaceError::new(&self.path, Why::Look(error.into())))?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
     fn remove_ours(&self) -> io::Result<()> {
@@ -186,6 +208,7 @@ pub struct PlaceError {
 #[derive(Debug)]
 enum Why {
     NotOurs,
+    NotKept,
     InUse,
     Make(io::Error),
     Look(io::Error),
@@ -209,6 +232,11 @@ impl fmt::Display for PlaceError {
                 "{path} is not empty and not a directory of corelog-bench (it holds no {MARKER}); \
                  name an empty or absent directory"
             ),
+            Why::NotKept => write!(
+                f,
+                "{path} was not kept by corelog-bench (it holds no {MARKER}); name the --dir of a \
+                 run with --keep"
+            ),
             Why::InUse => write!(f, "{path} is in use by another corelog-bench"),
             Why::Make(source) => write!(f, "cannot make {path}: {source}"),
             Why::Look(source) => write!(f, "cannot look into {path}: {source}"),
@@ -230,7 +258,7 @@ impl std::error::Error for PlaceError {
             Why::Make(source) | Why::Look(source) | Why::Clean(source) | Why::Settle(source) => {
                 Some(source)
             }
-            Why::NotOurs | Why::InUse | Why::NoSpace { .. } => None,
+            Why::NotOurs | Why::NotKept | Why::InUse | Why::NoSpace { .. } => None,
         }
     }
 }

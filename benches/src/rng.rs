@@ -19,6 +19,13 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
+    /// A number of the half-open range, which is not empty (asserted). A range of one number draws
+    /// nothing.
+    pub(crate) fn draw_in(&mut self, start: u64, end: u64) -> u64 {
+        assert!(start < end, "{start}..{end} is empty");
+        if end - start == 1 { start } else { start + self.draw() % (end - start) }
+    }
+
     /// Fills `bytes` with the stream.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {

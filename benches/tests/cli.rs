@@ -1,54 +1,29 @@
 //! The binary as scripts see it: exit statuses, files it leaves and does not leave, JSON keys.
 
+mod support;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-
-/// An empty directory on the build's disk.
-fn dir(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(name);
-    let _ = fs::remove_dir_all(&path);
-    fs::create_dir_all(&path).unwrap();
-    path
-}
-
-fn bench(working_dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_corelog-bench"));
-    command.current_dir(working_dir);
-    command
-}
-
-fn text(output: &Output) -> String {
-    format!(
-        "{:?}\n{}{}",
-        output.status.code(),
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    )
-}
-
-fn names(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).unwrap();
-    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-}
+use support::{bench, dir, json, logs_below, names, ran, text};
 
 #[test]
 fn the_ceiling_is_measured_and_nothing_is_left() {
     let dir = dir("ceiling");
     let flags = "ceiling --total 1MiB --blocks 4KiB,256KiB --depths 1,3 --rounds 2 \
-                 --synced-samples 5 --json out.json";
+                 --synced-samples 5 --synced-time 10ms --synced-blocks 4KiB,8KiB \
+                 --synced-depths 1,2 --json out.json";
     let output = bench(&dir).args(flags.split_whitespace()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(printed.contains("256 KiB"), "{printed}");
     assert_eq!(names(&dir), ["out.json"]);
 
-    let json: Value = serde_json::from_slice(&fs::read(dir.join("out.json")).unwrap()).unwrap();
+    let json = json(&dir.join("out.json"));
     assert_eq!(json["schema"], 1);
     let cells = json["sweep"].as_array().unwrap();
     assert_eq!(cells.len(), 4);
@@ -56,6 +31,13 @@ fn the_ceiling_is_measured_and_nothing_is_left() {
         assert!(cell["write_mb_per_s"].as_f64().unwrap() > 0.0, "{cell}");
         assert!(cell["read_mb_per_s"].as_f64().unwrap() > 0.0, "{cell}");
         assert_eq!(cell["rounds"]["read_mb_per_s"].as_array().unwrap().len(), 2);
+    }
+    // Two sizes at two depths by two methods.
+    let synced = json["synced_sweep"].as_array().unwrap();
+    assert_eq!(synced.len(), 8);
+    for cell in synced {
+        assert!(cell["writes_per_s"].as_f64().unwrap() > 0.0, "{cell}");
+        assert!(cell["latency_us"]["p50"].as_f64().unwrap() > 0.0, "{cell}");
     }
     assert!(json["sync_write_p50_us"].as_f64().unwrap() > 0.0);
 }
@@ -71,23 +53,29 @@ fn a_run_appends_polls_and_says_what_scripts_rely_on() {
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(printed.contains("% of the ceiling"), "{printed}");
 
-    let json: Value = serde_json::from_slice(&fs::read(dir.join("out.json")).unwrap()).unwrap();
+    let json = json(&dir.join("out.json"));
     assert_eq!(json["schema"], 1);
-    for pointer in [
+    // What scripts rely on, all of it: a key that goes or moves breaks them.
+    let mut keys: Vec<String> = [
         "/ratio/append",
         "/ratio/poll",
         "/ratio/durable_p50",
-        "/append/mb_per_s",
-        "/append/latency_us/p999",
-        "/poll/mb_per_s",
-        "/durable/latency_us/p50",
         "/ceiling/write_mb_per_s",
         "/ceiling/read_mb_per_s",
         "/ceiling/sync_write_p50_us",
-    ] {
+    ]
+    .map(str::to_owned)
+    .into();
+    for phase in ["append", "poll", "durable"] {
+        let latencies = ["p50", "p90", "p99", "p999", "max"].map(|key| format!("latency_us/{key}"));
+        let figures = ["mb_per_s", "messages_per_s"].map(str::to_owned);
+        keys.extend(figures.iter().chain(&latencies).map(|key| format!("/{phase}/{key}")));
+    }
+    for pointer in &keys {
         let figure = json.pointer(pointer).and_then(Value::as_f64);
         assert!(figure.is_some_and(|figure| figure > 0.0), "{pointer}: {figure:?}");
     }
+    assert!(json["machine"]["kernel"].is_string(), "{}", json["machine"]);
     assert_eq!(json["rounds"].as_array().unwrap().len(), 2);
     // All that was appended is there: both rounds were kept, each with its partitions' logs.
     let logs = logs_below(&dir.join("here"));
@@ -100,26 +88,12 @@ fn a_run_appends_polls_and_says_what_scripts_rely_on() {
     assert!(names(&dir.join("here")).is_empty());
 }
 
-/// All segment files below a directory.
-fn logs_below(dir: &Path) -> Vec<PathBuf> {
-    let mut logs = Vec::new();
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            logs.extend(logs_below(&path));
-        } else if path.extension().is_some_and(|extension| extension == "log") {
-            logs.push(path);
-        }
-    }
-    logs
-}
-
 #[test]
 fn a_directory_that_is_not_ours_is_not_touched() {
     let dir = dir("foreign");
     fs::create_dir(dir.join("round-0")).unwrap();
     fs::write(dir.join("round-0/precious"), "x").unwrap();
-    for command in ["run", "ceiling"] {
+    for command in ["run", "ceiling", "crash"] {
         let output = bench(&dir).args([command, "--dir", "."]).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
         assert!(text(&output).contains("not a directory of corelog-bench"), "{}", text(&output));
@@ -136,6 +110,10 @@ fn wrong_usage_says_so_before_anything_happens() {
         "run --total 0",
         "run --shards none",
         "ceiling --blocks 5000",
+        "ceiling --synced-blocks 1",
+        "run nonsense",
+        "run --rate 5M",
+        "verify",
         "run --json missing/out.json",
         "ceiling --json missing/out.json",
     ] {
@@ -149,9 +127,8 @@ fn wrong_usage_says_so_before_anything_happens() {
 #[test]
 fn help_and_version_are_no_errors() {
     let dir = dir("help");
-    for flags in ["--help", "--version", "run --help", "ceiling --help"] {
-        let output = bench(&dir).args(flags.split_whitespace()).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{flags}: {}", text(&output));
+    for flags in ["--help", "--version", "run --help", "ceiling --help", "crash --help"] {
+        ran(&dir, flags, 0);
     }
 }
 
@@ -182,7 +159,7 @@ fn a_signal_ends_a_run_and_its_files_go() {
 fn kept_files_stay_and_the_next_run_may_have_the_directory() {
     let dir = dir("kept");
     let flags = "ceiling --dir mine --total 64KiB --blocks 4KiB --depths 1 --rounds 1 \
-                 --synced-samples 1";
+                 --synced-samples 1 --synced-time 0s";
     let output = bench(&dir).args(flags.split_whitespace()).arg("--keep").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert!(dir.join("mine/ceiling/synced").exists());

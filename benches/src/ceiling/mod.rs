@@ -7,6 +7,7 @@
 
 mod buffers;
 mod file;
+mod probe;
 mod ring;
 mod sequential;
 pub(crate) mod sweep;
@@ -20,11 +21,13 @@ use std::time::Duration;
 
 use crate::interrupt::Interrupt;
 
-pub(crate) use buffers::BLOCK_BYTES;
 pub use buffers::Pages;
+pub(crate) use buffers::{BLOCK_BYTES, Slots};
+pub(crate) use probe::{Abilities, abilities};
 pub use ring::Granted;
+pub(crate) use ring::Ring;
 pub use synced::{Method, Synced};
-pub use synced_many::Layout;
+pub use synced_many::{Layout, Many, ManySynced};
 
 /// How a sequential phase asks the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,30 +76,42 @@ impl Ceiling {
         sequential::read(self, bytes, shape)
     }
 
+    /// `write_once` beside a cold sequential read of files that were written before: the figures of
+    /// both while they share the device.
+    pub fn mixed_once(
+        &self,
+        bytes: u64,
+        shape: Shape,
+    ) -> Result<(Measured, Measured), CeilingError> {
+        sequential::mixed(self, bytes, shape)
+    }
+
     /// Small synced writes, one at a time, to blocks already written: latencies of both methods.
     /// Stops at `samples` a method, or once `budget` has passed.
     pub fn synced_once(&self, samples: u32, budget: Duration) -> Result<Synced, CeilingError> {
         synced::measure(self, samples, budget)
     }
 
-    /// Small synced writes, `depth` in flight for `time`, to blocks already written: how many a
-    /// second.
-    pub fn synced_many(
-        &self,
-        layout: Layout,
-        depth: usize,
-        time: Duration,
-    ) -> Result<f64, CeilingError> {
-        synced_many::measure(self, layout, depth, time)
+    /// Small synced writes, many in flight for `time`, to blocks already written.
+    pub fn synced_many(&self, many: Many, time: Duration) -> Result<ManySynced, CeilingError> {
+        synced_many::measure(self, many, time)
     }
 
     /// Removes the sequential phases' files, which are large.
     pub fn remove_files(&self, rings: usize) -> Result<(), CeilingError> {
-        (0..rings).try_for_each(|ring| file::remove(&self.sequential_path(ring)))
+        (0..rings).try_for_each(|ring| {
+            file::remove(&self.sequential_path(ring))?;
+            file::remove(&self.beside_path(ring))
+        })
     }
 
     fn sequential_path(&self, ring: usize) -> PathBuf {
         self.dir.join(format!("sequential-{ring}"))
+    }
+
+    /// The file that is read while the other one is written.
+    fn beside_path(&self, ring: usize) -> PathBuf {
+        self.dir.join(format!("beside-{ring}"))
     }
 
     fn synced_path(&self) -> PathBuf {

@@ -21,18 +21,45 @@ enum Way {
 }
 
 pub(super) fn write(ceiling: &Ceiling, bytes: u64, shape: Shape) -> Result<Measured, CeilingError> {
-    let measured = run(ceiling, bytes, shape, Way::Write)?;
+    let jobs = jobs(shape, Way::Write, |ring| ceiling.sequential_path(ring));
+    let measured = measured(bytes, shape, &run(ceiling, bytes, shape, &jobs)?);
     // Off the clock: the next phase must not wait for what the device still holds back.
-    for ring in 0..shape.rings {
-        let path = ceiling.sequential_path(ring);
-        let synced = file::reopen(&path)?.sync_all();
-        synced.map_err(|error| CeilingError::new(Step::Sync, &path, error))?;
+    for (path, _) in &jobs {
+        let synced = file::reopen(path)?.sync_all();
+        synced.map_err(|error| CeilingError::new(Step::Sync, path, error))?;
     }
     Ok(measured)
 }
 
 pub(super) fn read(ceiling: &Ceiling, bytes: u64, shape: Shape) -> Result<Measured, CeilingError> {
-    run(ceiling, bytes, shape, Way::Read)
+    let jobs = jobs(shape, Way::Read, |ring| ceiling.sequential_path(ring));
+    Ok(measured(bytes, shape, &run(ceiling, bytes, shape, &jobs)?))
+}
+
+/// Writes files beside those that are read meanwhile: the write's figure, and the read's.
+pub(super) fn mixed(
+    ceiling: &Ceiling,
+    bytes: u64,
+    shape: Shape,
+) -> Result<(Measured, Measured), CeilingError> {
+    let old = jobs(shape, Way::Write, |ring| ceiling.beside_path(ring));
+    run(ceiling, bytes, shape, &old)?;
+    for (path, _) in &old {
+        let synced = file::reopen(path)?.sync_all();
+        synced.map_err(|error| CeilingError::new(Step::Sync, path, error))?;
+    }
+    let mut both = jobs(shape, Way::Write, |ring| ceiling.sequential_path(ring));
+    both.extend(jobs(shape, Way::Read, |ring| ceiling.beside_path(ring)));
+    let spans = run(ceiling, bytes, shape, &both)?;
+    let (wrote, read) = spans.split_at(shape.rings);
+    Ok((measured(bytes, shape, wrote), measured(bytes, shape, read)))
+}
+
+/// What a ring does: which file, which way.
+type Job = (PathBuf, Way);
+
+fn jobs(shape: Shape, way: Way, path: impl Fn(usize) -> PathBuf) -> Vec<Job> {
+    (0..shape.rings).map(|ring| (path(ring), way)).collect()
 }
 
 /// What one ring did.
@@ -42,43 +69,56 @@ struct Span {
     granted: Granted,
 }
 
-fn run(ceiling: &Ceiling, bytes: u64, shape: Shape, way: Way) -> Result<Measured, CeilingError> {
+/// Does all jobs at once, a thread and a ring each; their spans are in the order of the jobs.
+fn run(
+    ceiling: &Ceiling,
+    bytes: u64,
+    shape: Shape,
+    jobs: &[Job],
+) -> Result<Vec<Span>, CeilingError> {
     assert!(bytes > 0 && shape.depth > 0 && shape.rings > 0);
-    let blocks_each = bytes.div_ceil(shape.rings as u64).div_ceil(shape.block as u64);
-    let barrier = Barrier::new(shape.rings);
+    let blocks = blocks_each(bytes, shape);
+    let barrier = Barrier::new(jobs.len());
     let spans: Vec<Result<Span, CeilingError>> = thread::scope(|scope| {
         let barrier = &barrier;
-        let threads: Vec<_> = (0..shape.rings)
-            .map(|ring| {
-                scope.spawn(move || one_ring(ceiling, ring, blocks_each, shape, way, barrier))
-            })
-            .collect();
+        let one = |(number, job)| {
+            scope.spawn(move || one_ring(ceiling, number, blocks, shape, job, barrier))
+        };
+        let threads: Vec<_> = jobs.iter().enumerate().map(one).collect();
         threads.into_iter().map(|one| one.join().expect("a probe thread panicked")).collect()
     });
-    let spans = spans.into_iter().collect::<Result<Vec<Span>, CeilingError>>()?;
+    spans.into_iter().collect()
+}
+
+fn blocks_each(bytes: u64, shape: Shape) -> u64 {
+    bytes.div_ceil(shape.rings as u64).div_ceil(shape.block as u64)
+}
+
+/// The figure of rings that moved `bytes` together.
+fn measured(bytes: u64, shape: Shape, spans: &[Span]) -> Measured {
     let start = spans.iter().map(|span| span.start).min().expect("at least one ring");
     let end = spans.iter().map(|span| span.end).max().expect("at least one ring");
-    Ok(Measured {
-        bytes: blocks_each * shape.block as u64 * shape.rings as u64,
+    Measured {
+        bytes: blocks_each(bytes, shape) * shape.block as u64 * shape.rings as u64,
         elapsed: end.duration_since(start).max(Duration::from_nanos(1)),
         granted: spans[0].granted,
-    })
+    }
 }
 
 fn one_ring(
     ceiling: &Ceiling,
-    index: usize,
+    number: usize,
     blocks: u64,
     shape: Shape,
-    way: Way,
+    (path, way): &Job,
     barrier: &Barrier,
 ) -> Result<Span, CeilingError> {
-    pin(index);
-    let path = ceiling.sequential_path(index);
-    let ready = prepare(&path, blocks, shape, way);
+    pin(number);
+    let ready = prepare(path, blocks, shape, *way);
     // All rings pass, also one that failed to prepare: the others must not wait for ever.
     barrier.wait();
-    let mut probe = Probe { ceiling, path, ring: ready?, way, block: shape.block as u64 };
+    let block = shape.block as u64;
+    let mut probe = Probe { ceiling, path: path.clone(), ring: ready?, way: *way, block };
     let start = Instant::now();
     probe.move_all(blocks)?;
     Ok(Span { start, end: Instant::now(), granted: probe.ring.granted() })
@@ -228,6 +268,19 @@ mod tests {
             }
             ceiling.remove_files(rings).unwrap();
         }
+        assert_eq!(fs::read_dir(dir.ceiling_dir().unwrap()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_write_beside_a_read_does_both_whole() {
+        let dir = test_dir("sequential-mixed");
+        let ceiling = Ceiling::new(dir.ceiling_dir().unwrap(), Interrupt::default());
+        let shape = Shape { block: 8 * KIB, depth: 3, rings: 2 };
+        let (wrote, read) = ceiling.mixed_once(200_000, shape).unwrap();
+        assert_eq!((wrote.bytes, read.bytes), (212_992, 212_992));
+        // What was written meanwhile is what a sequential read finds.
+        assert_eq!(ceiling.read_once(200_000, shape).unwrap().bytes, 212_992);
+        ceiling.remove_files(2).unwrap();
         assert_eq!(fs::read_dir(dir.ceiling_dir().unwrap()).unwrap().count(), 0);
     }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Ceiling, CeilingError, Granted, Shape, Synced};
+use super::{Ceiling, CeilingError, Granted, Many, Shape, Synced};
 use crate::args::CeilingArgs;
+use crate::latency::Latency;
 use crate::machine::Machine;
 use crate::size;
 use crate::stats::{mb_per_s, median};
@@ -22,8 +23,17 @@ const SYNCED_BUDGET: Duration = Duration::from_secs(2);
 pub(crate) struct Sweep {
     pub(crate) cells: Vec<Cell>,
     pub(crate) synced: Synced,
+    many: Vec<ManyCell>,
     pub(crate) granted: Granted,
     rounds: u32,
+}
+
+/// Synced writes of one size at one depth by one method.
+#[derive(Debug, Clone)]
+struct ManyCell {
+    many: Many,
+    per_s: Vec<f64>,
+    latency: Latency,
 }
 
 /// One block size at one depth.
@@ -44,7 +54,10 @@ fn bytes_of(shape: Shape, total: u64) -> u64 {
 pub(crate) fn space_needed(args: &CeilingArgs) -> u64 {
     let block_max = args.blocks.iter().map(|block| block.0).max().unwrap_or(0);
     // Rounded up to a whole block on each ring, and the file of the synced writes.
-    args.total.0.saturating_add(block_max * u64::from(args.rings)).saturating_add(16 << 20)
+    // They stay from round to round; those of one size and depth share a file.
+    let synced: u64 = args.synced().iter().map(|many| many.bytes()).sum();
+    let sequential = args.total.0.saturating_add(block_max * u64::from(args.rings));
+    sequential.saturating_add(synced).saturating_add(16 << 20)
 }
 
 /// Measures every cell once a round, so that a device that drifts drifts for all of them. `note` is
@@ -61,6 +74,8 @@ pub(crate) fn measure(
         read_mb_per_s: Vec::new(),
     };
     let mut cells: Vec<Cell> = args.shapes().into_iter().map(cell).collect();
+    let many = |many| ManyCell { many, per_s: Vec::new(), latency: Latency::default() };
+    let mut many: Vec<ManyCell> = args.synced().into_iter().map(many).collect();
     let mut synced = Synced::default();
     let mut granted = None;
     for round in 0..args.rounds {
@@ -76,9 +91,14 @@ pub(crate) fn measure(
         if args.synced_samples > 0 {
             synced.merge(&ceiling.synced_once(args.synced_samples, SYNCED_BUDGET)?);
         }
+        for cell in &mut many {
+            let measured = ceiling.synced_many(cell.many, args.synced_time.0)?;
+            cell.per_s.push(measured.per_s);
+            cell.latency.merge(&measured.latency);
+        }
     }
     let granted = granted.expect("at least one round of one cell");
-    Ok(Sweep { cells, synced, granted, rounds: args.rounds })
+    Ok(Sweep { cells, synced, many, granted, rounds: args.rounds })
 }
 
 impl Sweep {
@@ -118,6 +138,32 @@ impl Sweep {
                 )?;
             }
         }
+        self.print_many(out)
+    }
+
+    fn print_many(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.many.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "\nsynced writes, many in flight on one file, on written blocks")?;
+        writeln!(
+            out,
+            "{:>9} {:>6} {:>16} {:>10} {:>10} {:>10} {:>10}",
+            "block", "depth", "method", "a second", "MB/s", "p50 us", "p99 us"
+        )?;
+        for ManyCell { many, per_s, latency } in &self.many {
+            let per_s = median(per_s).unwrap_or(0.0);
+            writeln!(
+                out,
+                "{:>9} {:>6} {:>16} {per_s:>10.0} {:>10.1} {:>10.0} {:>10.0}",
+                size::human_block(many.block as u64),
+                many.depth,
+                many.method.name(),
+                per_s * many.block as f64 / 1e6,
+                latency.percentile_us(50.0),
+                latency.percentile_us(99.0),
+            )?;
+        }
         Ok(())
     }
 
@@ -137,6 +183,21 @@ impl Sweep {
                 },
             })
         };
+        let many = |cell: &ManyCell| {
+            json!({
+                "block_bytes": cell.many.block,
+                "depth": cell.many.depth,
+                "method": cell.many.method.name(),
+                "writes_per_s": median(&cell.per_s),
+                "latency_us": {
+                    "p50": cell.latency.percentile_us(50.0),
+                    "p99": cell.latency.percentile_us(99.0),
+                    "max": cell.latency.max_us(),
+                    "count": cell.latency.count(),
+                },
+                "rounds": { "writes_per_s": cell.per_s },
+            })
+        };
         let (method, best) = self.synced.best();
         let measured = best.count() > 0;
         json!({
@@ -144,6 +205,7 @@ impl Sweep {
             "machine": machine.to_json(),
             "granted": granted_json(self.granted),
             "sweep": self.cells.iter().map(cell).collect::<Vec<_>>(),
+            "synced_sweep": self.many.iter().map(many).collect::<Vec<_>>(),
             "sync_write_p50_us": measured.then(|| best.percentile_us(50.0)),
             "sync_write_p99_us": measured.then(|| best.percentile_us(99.0)),
             "sync_write_method": measured.then(|| method.name()),

@@ -40,7 +40,7 @@ impl Method {
         }
     }
 
-    fn sync(self) -> Sync {
+    pub(super) fn sync(self) -> Sync {
         match self {
             Method::Dsync => Sync::Dsync,
             Method::LinkedFdatasync => Sync::LinkedFdatasync,

@@ -42,6 +42,7 @@ use crate::content::{BatchId, Content, Outbox};
 use crate::interrupt::Interrupt;
 use crate::machine::Machine;
 use crate::place::{Place, PlaceError};
+use crate::progress::Progress;
 
 pub use allocator::{BenchAlloc, counted, traced};
 pub use blame::{Blamed, blame};
@@ -141,10 +142,9 @@ fn tell(out: &mut dyn Write, run: &Run<'_>, machine: &Machine, tables: &[Table])
 impl Run<'_> {
     /// The numbers of the rounds, each told on stderr as it begins.
     pub fn rounds(&self) -> impl Iterator<Item = u32> + use<> {
-        let (name, rounds) = (self.name, self.options.rounds());
-        (0..rounds).inspect(move |round| {
-            crate::command::progress(&format!("{name}: round {} of {rounds}", round + 1))
-        })
+        let rounds = self.options.rounds();
+        let progress = Progress::new("round", rounds, false);
+        (0..rounds).inspect(move |round| progress.begin(*round))
     }
 
     /// `usual`, or `quick` where nothing is measured.

@@ -1,38 +1,43 @@
-//! The engine's phases of a round: append, cold poll, durable append.
+//! The engine's phases: each is driven through the engine's public API and returns what it moved.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `produce` | producers, in a closed loop or on a schedule |
+//! | `follow` | consumers of what is being appended: at the end of the log, or catching up with it |
+//! | `poll` | cold consumers, every byte checked |
+//! | `durable` | one producer whose small batches are durable before the answer |
+//! | `files` | the segment files read back without the engine: `--verify` |
+//! | `moved` | what a phase moved |
+//!
+//! A phase that the user stops returns what it has moved until then.
 
-pub(crate) mod append;
 pub(crate) mod durable;
+pub(crate) mod files;
+pub(crate) mod follow;
+pub(crate) mod moved;
 pub(crate) mod poll;
+pub(crate) mod produce;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::content::Content;
 use crate::interrupt::Interrupt;
-use crate::plan::Plan;
 
 /// What the phases of a round share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stage<'a> {
     pub(crate) content: &'a Content,
-    pub(crate) plan: &'a Plan,
     pub(crate) round: u32,
-    /// Appends a producer has outstanding.
-    pub(crate) in_flight: usize,
     /// Most bytes of a poll's reply.
     pub(crate) poll_bytes: usize,
     pub(crate) interrupt: &'a Interrupt,
 }
 
-/// When a thread worked.
-#[derive(Debug, Clone, Copy)]
-struct Span {
-    start: Instant,
-    end: Instant,
-}
+/// How long a stopped phase waits for the answers that are still out.
+const PATIENCE: Duration = Duration::from_secs(5);
 
-/// From the first thread's start to the last one's end, never 0. At least one span.
-fn elapsed(spans: &[Span]) -> Duration {
-    let start = spans.iter().map(|span| span.start).min().expect("at least one thread");
-    let end = spans.iter().map(|span| span.end).max().expect("at least one thread");
-    end.duration_since(start).max(Duration::from_nanos(1))
-}
+/// How long a wait goes on before it looks whether the user stopped it.
+const LOOK: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests;

@@ -7,114 +7,118 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Span, Stage, elapsed};
+use super::moved::{Moved, Operation};
+use super::{LOOK, Stage};
 use crate::check::{Checker, Mismatch, What};
-use crate::latency::Latency;
 use crate::outstanding::Outstanding;
+use crate::plan::Sent;
 use crate::run_error::RunError;
 use crate::subject::{Engine, Records, Topic};
 
-/// The phase, measured.
-#[derive(Debug, Clone)]
-pub(crate) struct Polled {
-    pub(crate) bytes: u64,
-    pub(crate) messages: u64,
-    pub(crate) elapsed: Duration,
-    /// Of each poll, from the call until the consumer came back for the reply; the check of the
-    /// reply before lies in between.
-    pub(crate) latency: Latency,
-}
-
-/// Reads all partitions of [`Topic::Written`], several at a time, each by one consumer.
-pub(crate) fn run<E: Engine>(engine: &E, stage: Stage<'_>) -> Result<Polled, RunError> {
-    let partitions = stage.plan.partitions;
-    let consumers = partitions.min(u32::from(stage.plan.producers));
-    let read: Vec<Result<(Span, Read), RunError>> = thread::scope(|scope| {
+/// Reads all partitions of [`Topic::Written`], several at a time, each by one of the consumers.
+/// Where `is_retained`, what is old may have been deleted meanwhile.
+///
+/// A poll's time runs from the call until the consumer came back for the reply; the check of the
+/// reply before lies in between.
+pub(crate) fn run<E: Engine>(
+    engine: &E,
+    stage: Stage<'_>,
+    sent: &Sent,
+    partitions: u32,
+    consumers: u32,
+    is_retained: bool,
+) -> Result<Moved, RunError> {
+    let consumers = consumers.clamp(1, partitions.max(1));
+    let start = Instant::now();
+    let read: Vec<Result<Moved, RunError>> = thread::scope(|scope| {
         let consume = move |consumer: u32| {
-            let start = Instant::now();
-            let mut all = Read::default();
+            let mut moved = Moved::new(start);
             for partition in (consumer..partitions).step_by(consumers as usize) {
-                let batches = stage.plan.batches_of_partition(partition);
-                all.add(read_partition(engine, stage, Topic::Written, partition, &batches)?);
+                let batches = sent.batches(partition);
+                let producers = u16::try_from(batches.len()).expect("producers are counted by u16");
+                let Stage { content, round, .. } = stage;
+                let checker = if is_retained {
+                    Checker::retained(content, round, partition, producers).jumping()
+                } else {
+                    Checker::new(content, round, partition, producers)
+                };
+                let end = sent.end(partition, content, round);
+                let log = Log { topic: Topic::Written, partition, end };
+                if let Some(checker) = read_log(engine, stage, log, checker, &mut moved)? {
+                    checker.end_log(batches)?;
+                }
             }
-            Ok((Span { start, end: Instant::now() }, all))
+            Ok(moved)
         };
         let threads: Vec<_> =
             (0..consumers).map(|consumer| scope.spawn(move || consume(consumer))).collect();
         threads.into_iter().map(|one| one.join().expect("a consumer panicked")).collect()
     });
-    let mut spans = Vec::new();
-    let mut all = Read::default();
+    let mut all = Moved::new(start);
     for one in read {
-        let (span, read) = one?;
-        spans.push(span);
-        all.add(read);
+        all.merge(&one?);
     }
-    let Read { bytes, messages, latency } = all;
-    Ok(Polled { bytes, messages, elapsed: elapsed(&spans), latency })
+    Ok(all)
 }
 
-/// What was read.
-#[derive(Debug, Default)]
-pub(super) struct Read {
-    bytes: u64,
-    messages: u64,
-    latency: Latency,
+/// A log to read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Log {
+    pub(crate) topic: Topic,
+    pub(crate) partition: u32,
+    /// The offset behind its last message.
+    pub(crate) end: u64,
 }
 
-impl Read {
-    fn add(&mut self, other: Read) {
-        self.bytes += other.bytes;
-        self.messages += other.messages;
-        self.latency.merge(&other.latency);
-    }
-}
-
-/// Reads a partition, into which each producer appended `batches`, from offset 0 to its end.
-pub(super) fn read_partition<E: Engine>(
+/// Reads a log from where the checker stands to its end; None when the user stopped it before.
+pub(crate) fn read_log<'a, E: Engine>(
     engine: &E,
     stage: Stage<'_>,
-    topic: Topic,
-    partition: u32,
-    batches: &[u32],
-) -> Result<Read, RunError> {
-    let appended: u64 = batches.iter().map(|batches| u64::from(*batches)).sum();
-    let end = appended * u64::from(stage.content.message_count());
-    let producers = u16::try_from(batches.len()).expect("producers are counted by u16");
-    let mut checker = Checker::new(stage.content, stage.round, partition, producers);
-    let mut read = Read { messages: end, ..Read::default() };
+    log: Log,
+    mut checker: Checker<'a>,
+    moved: &mut Moved,
+) -> Result<Option<Checker<'a>>, RunError> {
+    let Log { topic, partition, end } = log;
     let mut outstanding = Outstanding::on_this_thread();
-    let poll = |offset| engine.poll(topic, partition, offset, stage.poll_bytes);
-    let mut ended = outstanding.push(Instant::now(), poll(0));
+    let poll = |offset| {
+        let call = engine.poll(topic, partition, offset, stage.poll_bytes, Duration::ZERO);
+        let sent = Instant::now();
+        async move { (sent, call.await) }
+    };
+    if checker.next_offset() >= end {
+        return Ok(Some(checker));
+    }
+    let mut ended = outstanding.push(Instant::now(), poll(checker.next_offset()));
     while checker.next_offset() < end {
-        stage.interrupt.check()?;
-        let (records, took) = match ended.take() {
-            Some(ended) => ended,
-            None => {
-                let ended = outstanding.wait_any(stage.interrupt)?;
-                ended.expect("a poll is in flight until the end")
-            }
+        if stage.interrupt.is_raised() {
+            return Ok(None);
+        }
+        let Some(((sent, records), _)) =
+            ended.take().or_else(|| outstanding.wait_until(Instant::now() + LOOK))
+        else {
+            continue;
         };
-        read.latency.record(took);
-        let records = records.map_err(|source| {
-            let offset = checker.next_offset();
-            RunError::Engine { doing: format!("polling partition {partition} at {offset}"), source }
+        let answered = Instant::now();
+        let (before, seen) = (checker.next_offset(), checker.seen());
+        let records = records.map_err(|source| RunError::Engine {
+            doing: format!("polling partition {partition} at {before}"),
+            source,
         })?;
         let next = records.next_offset();
         if next < end {
             ended = outstanding.push(Instant::now(), poll(next));
         }
-        let before = checker.next_offset();
         for slice in records.slices() {
             checker.feed(slice)?;
-            read.bytes += slice.len() as u64;
         }
-        checker.end_reply(next)?;
         if checker.next_offset() == before {
             let what = What::Missing { appended: end };
-            return Err(Mismatch { partition, offset: before, what }.into());
+            return Err(Mismatch { partition, offset: before, what, file: None }.into());
         }
+        checker.end_reply(next)?;
+        let bytes = records.slices().iter().map(|slice| slice.len() as u64).sum();
+        let messages = checker.seen() - seen;
+        moved.record(Operation { intended: None, sent, bytes, messages }, answered);
     }
-    checker.end_log(batches)?;
-    Ok(read)
+    Ok(Some(checker))
 }

@@ -7,13 +7,15 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use bytes::Bytes;
-use corelog_format::{BATCH_HEADER_LEN, FRAME_HEADER_LEN, UnverifiedBatch, admit};
+use corelog_format::{BATCH_HEADER_LEN, UnverifiedBatch, admit};
 
 use super::*;
+use crate::ceiling::Shape;
 use crate::check::What;
-use crate::content::BatchId;
+use crate::content::{BatchId, Sizes};
 use crate::place::tests::test_dir;
-use crate::subject::{Demand, EngineError, Records, Topic};
+use crate::results::Figure;
+use crate::subject::{Demand, Engine, EngineError, Records, Topic};
 
 /// What goes wrong in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,8 +31,8 @@ enum Fault {
     Stop,
 }
 
-/// By data directory, durable or not, and partition: batches as stored.
-type Logs = HashMap<(PathBuf, bool, u32), Vec<Vec<u8>>>;
+/// By data directory, durable or not, and partition: batches as stored, with their messages.
+type Logs = HashMap<(PathBuf, bool, u32), Vec<(u64, Vec<u8>)>>;
 
 /// Logs that survive a close, as files do.
 struct Memory {
@@ -63,9 +65,7 @@ impl Opener for Memory {
 
     fn open(&self, dir: &Path, demand: Demand) -> Result<Open, EngineError> {
         std::fs::create_dir_all(dir)?;
-        // 2 producers or 5, with 2 appends of 942 bytes in flight each.
-        assert!([4, 10].contains(&demand.appends_in_flight));
-        assert_eq!(demand.bytes_in_flight, demand.appends_in_flight * 942);
+        assert!(demand.appends_in_flight >= 4 && demand.bytes_in_flight >= 4 * 942);
         self.opened.fetch_add(1, Ordering::Relaxed);
         let (logs, interrupt) = (Arc::clone(&self.logs), self.interrupt.clone());
         Ok(Open { logs, fault: self.fault, interrupt, dir: dir.to_owned() })
@@ -78,7 +78,8 @@ impl Open {
         let key = (self.dir.clone(), topic == Topic::Durable, partition);
         let log = logs.entry(key).or_default();
         let mut admitted = admit(batch)?;
-        let base_offset = log.len() as u64 * messages(batch);
+        let base_offset = log.iter().map(|(messages, _)| messages).sum::<u64>();
+        let messages = u64::from(admitted.message_count());
         let header = admitted.stamp(u64::from(partition), base_offset, 1 + base_offset);
         let mut stored = [&header, &batch[BATCH_HEADER_LEN..]].concat();
         let first = UnverifiedBatch::new(batch)?.verify()?.frames().next().expect("admitted");
@@ -88,10 +89,11 @@ impl Open {
             Fault::Refuse if partition == 1 => return Err("refused".into()),
             Fault::Lose if is_victim => return Ok(()),
             Fault::Flip(at) if is_victim => stored[at] ^= 1,
-            Fault::Stop if self.dir.ends_with("round-1") => self.interrupt.raise(),
+            // Behind the warm-up.
+            Fault::Stop if self.dir.ends_with("round-1") && sequence == 3 => self.interrupt.raise(),
             _ => {}
         }
-        log.push(stored);
+        log.push((messages, stored));
         Ok(())
     }
 }
@@ -123,12 +125,13 @@ impl Engine for Open {
         partition: u32,
         offset: u64,
         bytes_max: usize,
+        _wait: Duration,
     ) -> Result<Views, EngineError> {
         let logs = self.logs.lock().unwrap();
         let log = logs.get(&(self.dir.clone(), topic == Topic::Durable, partition));
         let mut bytes = Vec::new();
         let mut next_offset = 0;
-        for batch in log.into_iter().flatten() {
+        for (messages, batch) in log.into_iter().flatten() {
             let is_full = !bytes.is_empty() && bytes.len() + batch.len() > bytes_max;
             if next_offset >= offset && is_full {
                 break;
@@ -136,23 +139,20 @@ impl Engine for Open {
             if next_offset >= offset {
                 bytes.extend_from_slice(batch);
             }
-            next_offset += messages(batch);
+            next_offset += messages;
         }
         let slices = bytes.chunks(999).map(Bytes::copy_from_slice).collect();
         Ok(Views { slices, next_offset })
     }
 
+    fn syncs(&self) -> Option<u64> {
+        // One for each batch that it has ever stored.
+        Some(self.logs.lock().unwrap().values().map(|log| log.len() as u64).sum())
+    }
+
     fn close(self) -> Result<(), EngineError> {
         Ok(())
     }
-}
-
-/// Messages of a batch, from its length alone: a flipped header byte is the run's to find.
-fn messages(batch: &[u8]) -> u64 {
-    let frames = (batch.len() - BATCH_HEADER_LEN) as u64;
-    let frame = |payload: usize| (FRAME_HEADER_LEN + payload) as u64;
-    let small = frame(DURABLE_PAYLOAD_BYTES);
-    if frames == small { 1 } else { frames / frame(50) }
 }
 
 struct Views {
@@ -176,15 +176,15 @@ fn settings() -> Settings {
         partitions: 3,
         producers: 2,
         in_flight: 2,
-        batch_messages: 7,
-        message_bytes: 50,
+        consumers: 2,
+        sizes: Sizes::fixed(7, 50),
         total_bytes: 40_000,
         rounds: 2,
-        time_limit: None,
         poll_bytes: 2000,
         durable_samples: 3,
+        durable_producers: 1,
         shape: Shape { block: 4096, depth: 2, rings: 2 },
-        seed: 1,
+        ..Settings::sample()
     }
 }
 
@@ -192,11 +192,13 @@ fn run_in(name: &str, settings: &Settings, fault: Fault) -> Result<Outcome, RunE
     let place = test_dir(name);
     let interrupt = Interrupt::default();
     let memory = Memory::new(fault, &interrupt);
-    let ran = run(&memory, settings, &place, &interrupt, &mut |_| {});
+    let ran = run(&memory, settings, &place, &interrupt, &mut |_, _, _| {});
     if let (Ok(outcome), Fault::None) = (&ran, fault) {
-        // Twice a round: what is polled must not come from the memory of the engine that appended.
+        // What is polled must not come from the memory of the engine that appended; what is caught
+        // up with neither.
         let opened = memory.opened.load(Ordering::Relaxed);
-        assert_eq!(opened as usize, outcome.rounds.len() * 2);
+        let each = if settings.catch_up > 0 { 3 } else { 2 };
+        assert_eq!(opened, outcome.rounds * each);
         let left: Vec<_> = place
             .ceiling_dir()
             .unwrap()
@@ -204,7 +206,7 @@ fn run_in(name: &str, settings: &Settings, fault: Fault) -> Result<Outcome, RunE
             .unwrap()
             .map(|e| e.unwrap().file_name())
             .collect();
-        assert!(left.iter().all(|name| name == "synced"), "{left:?}");
+        assert!(left.iter().all(|name| name.to_string_lossy().starts_with("synced")), "{left:?}");
         assert!(!place.round_dir(0).exists());
     }
     ran
@@ -214,25 +216,23 @@ fn run_in(name: &str, settings: &Settings, fault: Fault) -> Result<Outcome, RunE
 fn every_phase_of_every_round_is_measured() {
     let outcome = run_in("run-all", &settings(), Fault::None).unwrap();
     assert_eq!(outcome.ended, Ended::Complete);
-    assert_eq!(outcome.rounds.len(), 2);
-    for round in &outcome.rounds {
-        let (p50, ring_p50) = round.durable_p50_us.unwrap();
-        let figures = [
-            round.append_mb_per_s.0,
-            round.append_mb_per_s.1,
-            round.poll_mb_per_s.0,
-            round.poll_mb_per_s.1,
-            p50,
-            ring_p50,
-        ];
-        assert!(figures.iter().all(|figure| figure.is_finite() && *figure > 0.0), "{figures:?}");
+    assert_eq!(outcome.rounds, 2);
+    for phase in &outcome.phases {
+        let pairs = phase.pairs();
+        assert_eq!(pairs.len(), 2, "{}", phase.name);
+        let mut figures = pairs.iter().flat_map(|pair| [pair.0, pair.1]);
+        assert!(figures.all(|figure| figure.is_finite() && figure > 0.0), "{pairs:?}");
     }
     // 20,000 bytes a round are 22 batches of 942 bytes; each of the 3 lanes warms up with one.
     assert_eq!(outcome.batch_bytes, 942);
-    assert_eq!((outcome.append.bytes, outcome.append.messages), (44 * 942, 44 * 7));
-    assert_eq!(outcome.append.latency.count(), 44);
-    assert_eq!((outcome.poll.bytes, outcome.poll.messages), (50 * 942, 50 * 7));
-    assert_eq!((outcome.durable.messages, outcome.durable.latency.count()), (6, 6));
+    let [append, poll, durable] = &outcome.phases[..] else { panic!("{:?}", outcome.phases) };
+    assert_eq!((append.bytes(), append.messages()), (44 * 942, 44 * 7));
+    assert_eq!(append.latency().count(), 44);
+    assert_eq!((poll.bytes(), poll.messages()), (50 * 942, 50 * 7));
+    // Those of the phase alone, not of the life of the engine.
+    let syncs = |phase: &Phase| phase.rounds[1].used.engine_syncs;
+    assert_eq!((syncs(append), syncs(poll), syncs(durable)), (Some(25), Some(0), Some(4)));
+    assert_eq!((durable.messages(), durable.latency().count()), (6, 6));
     assert_eq!((outcome.synced.dsync.count(), outcome.synced.linked.count()), (6, 6));
 }
 
@@ -266,22 +266,90 @@ fn a_refusal_of_the_engine_is_told_as_such() {
 }
 
 #[test]
-fn a_stopped_run_keeps_its_whole_rounds() {
+fn a_stopped_run_keeps_what_it_measured() {
     let outcome = run_in("run-stop", &settings(), Fault::Stop).unwrap();
-    assert_eq!((outcome.ended, outcome.rounds.len()), (Ended::Interrupted, 1));
+    assert_eq!((outcome.ended, outcome.rounds), (Ended::Interrupted, 1));
+    let [append, poll, durable] = &outcome.phases[..] else { panic!("{:?}", outcome.phases) };
+    assert_eq!((append.rounds.len(), poll.rounds.len(), durable.rounds.len()), (2, 1, 1));
+    // The last round's appends were cut short, so it has fewer of them, but true ones.
+    let (whole, cut) = (&append.rounds[0], &append.rounds[1]);
+    assert!(cut.service.count() > 0 && cut.service.count() < whole.service.count());
+    assert!(cut.engine > 0.0);
 }
 
 #[test]
 fn a_time_limit_ends_a_run_between_rounds() {
     let short = Settings { time_limit: Some(Duration::ZERO), ..settings() };
     let outcome = run_in("run-time", &short, Fault::None).unwrap();
-    assert_eq!((outcome.ended, outcome.rounds.len()), (Ended::TimeLimit, 1));
+    assert_eq!((outcome.ended, outcome.rounds), (Ended::TimeLimit, 1));
 }
 
 #[test]
 fn durable_phases_can_be_left_out() {
-    let fewer = Settings { durable_samples: 0, ..settings() };
+    let fewer = Settings { steps: vec![Step::Append, Step::Poll], ..settings() };
     let outcome = run_in("run-written", &fewer, Fault::None).unwrap();
-    assert!(outcome.rounds.iter().all(|round| round.durable_p50_us.is_none()));
+    assert!(outcome.phase("durable").is_none());
     assert_eq!(outcome.synced.dsync.count(), 0);
+}
+
+#[test]
+fn consumers_follow_the_appends_and_check_every_byte() {
+    let mixed = Settings { tail: 2, catch_up: 3, ..settings() };
+    let outcome = run_in("run-mixed", &mixed, Fault::None).unwrap();
+    let phase = |name| outcome.phase(name).unwrap();
+    for name in ["append", "tail", "catch_up", "poll"] {
+        assert_eq!(phase(name).pairs().len(), 2, "{name}");
+    }
+    // Every batch that was counted when it was answered was counted when it arrived.
+    assert_eq!(phase("tail").bytes(), phase("append").bytes());
+    assert_eq!(phase("tail").latency().count(), 44);
+    // What is caught up with was appended before: 25 batches a round. Then all is polled.
+    assert!(phase("catch_up").bytes() <= 50 * 942 && phase("catch_up").bytes() > 0);
+    assert_eq!(phase("poll").bytes(), 100 * 942);
+    for fault in [Fault::Flip(300), Fault::Lose] {
+        let error = run_in("run-mixed-bad", &mixed, fault).unwrap_err();
+        assert!(matches!(error, RunError::Mismatch(_)), "{error}");
+    }
+}
+
+#[test]
+fn drawn_sizes_and_random_order_are_read_back_too() {
+    let drawn = Settings {
+        shuffle: true,
+        sizes: Sizes { messages: 1..9, payload: 0..90, headers: 2 },
+        ..settings()
+    };
+    let outcome = run_in("run-drawn", &drawn, Fault::None).unwrap();
+    let (append, poll) = (outcome.phase("append").unwrap(), outcome.phase("poll").unwrap());
+    // Each of the six lanes of a round has one batch more, for the warm-up.
+    assert_eq!(append.latency().count() + 12, batches(&drawn, &outcome));
+    assert!(poll.messages() > append.messages());
+}
+
+/// Batches that were appended, by what was polled.
+fn batches(settings: &Settings, outcome: &Outcome) -> u64 {
+    let content = Content::of(settings.seed, &settings.sizes).unwrap();
+    let round_bytes = settings.total_bytes.div_ceil(u64::from(settings.rounds));
+    let timed = round_bytes.div_ceil(content.batch_len_mean());
+    let lanes = u64::from(settings.producers) * u64::from(settings.partitions);
+    u64::from(outcome.rounds) * (timed + lanes)
+}
+
+#[test]
+fn durable_appends_of_many_producers_are_counted_by_the_second() {
+    let fsync = Settings {
+        steps: vec![Step::DurableShared, Step::DurableSpread],
+        durable_producers: 3,
+        rounds: 1,
+        ..settings()
+    };
+    let place = test_dir("run-fsync");
+    let interrupt = Interrupt::default();
+    let memory = Memory::new(Fault::None, &interrupt);
+    let outcome = run(&memory, &fsync, &place, &interrupt, &mut |_, _, _| {}).unwrap();
+    for phase in &outcome.phases {
+        assert!(phase.engine().unwrap() > 0.0 && phase.ceiling_figure().unwrap() > 0.0);
+        assert_eq!(phase.figure, Figure::OperationsPerS);
+    }
+    assert_eq!(outcome.phases.len(), 2);
 }

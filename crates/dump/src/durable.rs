@@ -26,7 +26,7 @@ pub(crate) enum Doubt {
 
 impl Durable {
     /// Nothing is known to be durable.
-    pub(crate) fn nothing() -> Durable {
+    pub(crate) const fn nothing() -> Durable {
         Durable { manifest: None }
     }
 
@@ -35,7 +35,7 @@ impl Durable {
     pub(crate) fn read(dir: &Path) -> Result<(Durable, Option<Doubt>), Failure> {
         let none = Durable::nothing();
         // Never mapped: an engine rewrites the slots in place.
-        let access = Access { map: false };
+        let access = Access::default();
         let mut source = match Source::open(&dir.join("manifest"), Links::Refuse, access) {
             Ok(source) => source,
             Err(failure) if failure.is_not_found() => return Ok((none, None)),
@@ -75,10 +75,27 @@ impl Durable {
         }
     }
 
+    /// Whether an engine stamped every batch of `segment`, so that their times rise from one to the
+    /// next. The reference server's may go back, and without a manifest nobody knows.
+    pub(crate) fn times_rise_in(&self, segment: &Segment) -> bool {
+        let adopted_end = self.manifest.as_ref().map(|manifest| manifest.adopted_end);
+        adopted_end.is_some_and(|end| segment.named_offset.is_some_and(|first| first >= end))
+    }
+
     /// Where `segment` stands beside the mark's.
     fn beside_mark(&self, segment: &Segment) -> Option<(Ordering, Mark)> {
         let mark = self.manifest?.mark;
         Some((segment.named_offset?.cmp(&mark.segment), mark))
+    }
+
+    /// The manifest, if there is a readable one.
+    pub(crate) fn manifest(&self) -> Option<&Manifest> {
+        self.manifest.as_ref()
+    }
+
+    /// Its mark.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        self.manifest.as_ref().map(|manifest| manifest.mark)
     }
 
     /// The first offset of the segment that the mark stands in, when it has durable bytes.

@@ -32,6 +32,13 @@ pub(crate) enum Failure {
         /// Where a read found its end.
         ends: u64,
     },
+    /// A command that was to be fed did not start or did not succeed.
+    Command {
+        /// As it was given to the shell.
+        command: String,
+        /// What happened.
+        why: String,
+    },
     /// Standard input cannot be read.
     Input(io::Error),
     /// Standard output broke. A closed pipe is success and ends the process quietly.
@@ -48,6 +55,30 @@ impl Failure {
     /// A path that the command does not work on.
     pub(crate) fn not_ours(path: &Path, why: impl Into<String>) -> Failure {
         Failure::NotOurs { path: path.to_path_buf(), why: why.into() }
+    }
+
+    /// The same failure once more, for another who has to be told.
+    pub(crate) fn again(&self) -> Failure {
+        let same = |error: &io::Error| match error.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(error.kind(), error.to_string()),
+        };
+        match self {
+            Failure::Io { path, doing, source } => {
+                Failure::Io { path: path.clone(), doing, source: same(source) }
+            }
+            Failure::NotOurs { path, why } => {
+                Failure::NotOurs { path: path.clone(), why: why.clone() }
+            }
+            Failure::Shrank { path, was, ends } => {
+                Failure::Shrank { path: path.clone(), was: *was, ends: *ends }
+            }
+            Failure::Command { command, why } => {
+                Failure::Command { command: command.clone(), why: why.clone() }
+            }
+            Failure::Input(source) => Failure::Input(same(source)),
+            Failure::Stream(source) => Failure::Stream(same(source)),
+        }
     }
 
     /// True where the file is simply not there (any more).
@@ -76,6 +107,7 @@ impl fmt::Display for Failure {
                  have cut it, run the command again",
                 Shown(path)
             ),
+            Failure::Command { command, why } => write!(f, "--pipe {command:?}: {why}"),
             Failure::Input(source) => write!(f, "cannot read standard input: {source}"),
             Failure::Stream(source) => write!(f, "cannot write the output: {source}"),
         }
@@ -88,7 +120,7 @@ impl std::error::Error for Failure {
             Failure::Io { source, .. } | Failure::Input(source) | Failure::Stream(source) => {
                 Some(source)
             }
-            Failure::NotOurs { .. } | Failure::Shrank { .. } => None,
+            Failure::NotOurs { .. } | Failure::Shrank { .. } | Failure::Command { .. } => None,
         }
     }
 }

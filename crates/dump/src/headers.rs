@@ -29,6 +29,7 @@ pub(crate) fn each_header(
                 at += header.batch_length;
             }
             Err(why) => {
+                source.intact()?;
                 let broken = (!source.zeros_to_end(at)?).then(|| why.inside(at));
                 return Ok(Hopped { end: at, broken });
             }

@@ -149,6 +149,6 @@ impl IndexCheck {
 }
 
 /// The path of the index that belongs to a log.
-fn beside(log: &Path) -> PathBuf {
+pub(crate) fn beside(log: &Path) -> PathBuf {
     log.with_extension("index")
 }

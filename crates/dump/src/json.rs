@@ -44,6 +44,12 @@ impl<'w> Object<'w> {
         }
     }
 
+    /// True or false.
+    pub(crate) fn flag(&mut self, name: &'static str, value: bool) -> io::Result<()> {
+        let out = self.field(name)?;
+        write!(out, "{value}")
+    }
+
     /// A string.
     pub(crate) fn text(&mut self, name: &'static str, value: &str) -> io::Result<()> {
         text(self.field(name)?, value)

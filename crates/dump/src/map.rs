@@ -1,4 +1,4 @@
-//! The one unsafe room of this crate: a read-only mapping of a file.
+//! A read-only mapping of a file.
 #![expect(unsafe_code, reason = "mapping a file is unsafe: another process may change it under us")]
 
 use std::fs::File;
@@ -6,6 +6,17 @@ use std::io;
 use std::ops::Deref;
 
 use memmap2::{Advice, Mmap, MmapOptions};
+
+use crate::signals::Guard;
+
+/// In what order a file is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    /// From front to back.
+    Sequential,
+    /// A few bytes here and there: nothing is read ahead.
+    Sparse,
+}
 
 /// The first `len` bytes of a file, mapped for reading.
 ///
@@ -19,16 +30,18 @@ use memmap2::{Advice, Mmap, MmapOptions};
 /// - It never reaches beyond the length that fstat gave when the file was opened.
 /// - Only [`crate::source`] makes one, and only for files that no process holds an flock on
 ///   (`live.rs`): an engine locks every segment that it may still write to or cut, from before its
-///   recovery until the file is sealed. Such files are read with pread instead.
+///   recovery until the file is sealed. Such files are read instead, with O_DIRECT.
 /// - The reference server takes no lock, but it only ever appends to a segment or unlinks it:
 ///   bytes below the length taken at open stay, and an unlinked file lives as long as its mapping.
 /// - Nothing decides on a byte that it has read before without its check: the decoder bounds every
 ///   length by the slice, so bytes that change under it give a wrong verdict, never a bad access.
-///
-/// What is left: a file that somebody truncates by hand, or an engine that opens the directory and
-/// cuts a torn tail, between our look at the locks and the end of the pass. The kernel then ends
-/// this process with SIGBUS. It writes nothing, so nothing is lost; `--no-mmap` avoids it.
-pub(crate) struct Mapping(Mmap);
+/// - A file that is cut all the same (by hand, or by an engine that opens the directory during the
+///   pass) gives zeros, not SIGBUS (`signals.rs`), and the pass ends in an error that says so.
+pub(crate) struct Mapping {
+    // In this order: the guard goes before what it guards.
+    guard: Guard,
+    map: Mmap,
+}
 
 impl Mapping {
     /// Maps the first `len` bytes of `file`. `len` is not zero (the kernel refuses that).
@@ -36,9 +49,25 @@ impl Mapping {
         // SAFETY: the contract above; the caller has looked at the locks and passes the length
         // that fstat gave.
         let map = unsafe { MmapOptions::new().len(len).map(file)? };
-        // Read ahead further, drop sooner. Advice only: a kernel that does not take it is fine.
-        let _ = map.advise(Advice::Sequential);
-        Ok(Mapping(map))
+        let start = map.as_ptr().addr();
+        let guard = Guard::over(start, start + len)
+            .ok_or_else(|| io::Error::other("too many files are mapped"))?;
+        let mapping = Mapping { guard, map };
+        mapping.expect(Pattern::Sequential);
+        Ok(mapping)
+    }
+
+    /// Reads ahead and drops accordingly. Advice only: a kernel that does not take it is fine.
+    pub(crate) fn expect(&self, pattern: Pattern) {
+        let _ = self.map.advise(match pattern {
+            Pattern::Sequential => Advice::Sequential,
+            Pattern::Sparse => Advice::Random,
+        });
+    }
+
+    /// Whether a byte was asked for that the file had lost by then: zeros were given for it.
+    pub(crate) fn was_cut(&self) -> bool {
+        self.guard.was_cut()
     }
 }
 
@@ -46,6 +75,6 @@ impl Deref for Mapping {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.0
+        &self.map
     }
 }

@@ -200,7 +200,7 @@ impl Display for HumanHeaders<'_> {
                 f.write_str(" ")?;
             }
             match pair {
-                Ok((key, value)) => write!(f, "{}={}", Human(&key), Human(&value))?,
+                Ok((key, value)) => write!(f, "{}={}", HumanValue(&key), HumanValue(&value))?,
                 Err(error) => write!(f, "[{error}]")?,
             }
         }
@@ -209,9 +209,9 @@ impl Display for HumanHeaders<'_> {
 }
 
 /// One typed value for people.
-struct Human<'a>(&'a HeaderValue<'a>);
+pub(crate) struct HumanValue<'a>(pub(crate) &'a HeaderValue<'a>);
 
-impl Display for Human<'_> {
+impl Display for HumanValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             HeaderValue::Raw(bytes) => write!(f, "0x{}", Hex(bytes)),

@@ -1,6 +1,8 @@
 //! The one walk over a segment: batch after batch as corelog-format's scan finds them, past damage
 //! to what is still readable. Decides what the damage means; knows no bytes itself.
 
+use std::time::Duration;
+
 use corelog_format::{
     BATCH_HEADER_LEN, Batch, BatchHeader, Expect, Findings, FormatError, FormatErrorKind, Scan,
     SearchBudget, Step,
@@ -47,6 +49,28 @@ pub(crate) enum Event<'a> {
     },
 }
 
+/// How closely batches are looked at. Layout and place in the log are always checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub(crate) enum Level {
+    /// No checksum is compared.
+    Layout,
+    /// Each batch's checksum, over its header and the checksums that its frames state.
+    Batch,
+    /// Also each frame's, over every byte of its message.
+    Full,
+}
+
+impl Level {
+    /// The word in every output.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Level::Layout => "layout",
+            Level::Batch => "batch",
+            Level::Full => "full",
+        }
+    }
+}
+
 /// Go on or stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
@@ -80,6 +104,38 @@ pub(crate) struct Walked {
     pub(crate) unchecked_from: Option<u64>,
 }
 
+/// A place between two batches, and what the batch that ends there says about the next one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Start {
+    /// File position.
+    pub(crate) at: u64,
+    /// The partition whose batches these are.
+    pub(crate) partition_id: Option<u64>,
+    /// Offset of the batch that begins here.
+    pub(crate) next_offset: Option<u64>,
+    /// `base_timestamp` of the batch before.
+    pub(crate) last_timestamp: Option<u64>,
+}
+
+impl Start {
+    /// The first byte of a segment.
+    pub(crate) fn first(known: Known) -> Start {
+        let Known { partition_id, first_offset: next_offset, .. } = known;
+        Start { at: 0, partition_id, next_offset, last_timestamp: None }
+    }
+
+    /// Behind the batch with this header, which begins at `at`.
+    pub(crate) fn behind(at: u64, header: &BatchHeader) -> Start {
+        Start {
+            at: at + header.batch_length,
+            partition_id: Some(header.partition_id),
+            // A batch at the very end of the offsets has no next one; nothing can follow it.
+            next_offset: Some(header.end_offset().unwrap_or(u64::MAX)),
+            last_timestamp: Some(header.base_timestamp),
+        }
+    }
+}
+
 /// Walks a whole segment. Memory: one window, at most a batch; time: linear in the file (see
 /// [`SearchBudget`] for what hostile bytes can add).
 pub(crate) fn walk(
@@ -87,12 +143,42 @@ pub(crate) fn walk(
     known: Known,
     on: &mut dyn FnMut(Event<'_>) -> Result<Flow, Failure>,
 ) -> Result<Walked, Failure> {
+    walk_at(source, known, Level::Full, on)
+}
+
+/// [`walk`] with fewer checks. What is looked for behind damage always has to verify in full.
+pub(crate) fn walk_at(
+    source: &mut Source,
+    known: Known,
+    level: Level,
+    on: &mut dyn FnMut(Event<'_>) -> Result<Flow, Failure>,
+) -> Result<Walked, Failure> {
+    walk_part(source, known, level, Start::first(known), on)
+}
+
+/// Walks the part of a segment from `start` on, which stands between two batches.
+pub(crate) fn walk_from(
+    source: &mut Source,
+    known: Known,
+    start: Start,
+    on: &mut dyn FnMut(Event<'_>) -> Result<Flow, Failure>,
+) -> Result<Walked, Failure> {
+    walk_part(source, known, Level::Full, start, on)
+}
+
+fn walk_part(
+    source: &mut Source,
+    known: Known,
+    level: Level,
+    start: Start,
+    on: &mut dyn FnMut(Event<'_>) -> Result<Flow, Failure>,
+) -> Result<Walked, Failure> {
     let mut budget = SearchBudget::of_file(source.len());
-    let mut place = Place::first(known);
+    let mut place = Place::at(start);
     let mut resumed_at = None;
     loop {
-        let from = resumed_at.unwrap_or(0);
-        let broken = match run(source, known, from, &mut place, on)? {
+        let from = resumed_at.unwrap_or(start.at);
+        let broken = match run(source, known, level, from, &mut place, on)? {
             Ran::Stopped => return Ok(place.walked(0, None)),
             Ran::ToEnd { end } => return Ok(place.walked(source.len() - end, None)),
             Ran::Broken { at } => at,
@@ -120,14 +206,21 @@ struct Place {
 }
 
 impl Place {
-    fn first(known: Known) -> Place {
+    fn at(start: Start) -> Place {
+        let anchor = match (start.partition_id, start.next_offset) {
+            // Only behind a batch: what a name says is expected, but anchors no search.
+            (Some(partition_id), Some(next_offset)) if start.last_timestamp.is_some() => {
+                Some(Anchor { partition_id, next_offset })
+            }
+            _ => None,
+        };
         Place {
             verdict: Verdict::Clean,
-            anchor: None,
-            last_timestamp: None,
-            expect_id: known.partition_id,
-            expect_offset: known.first_offset,
-            end: 0,
+            anchor,
+            last_timestamp: start.last_timestamp,
+            expect_id: start.partition_id,
+            expect_offset: start.next_offset,
+            end: start.at,
         }
     }
 
@@ -141,6 +234,16 @@ impl Place {
         }
     }
 
+    /// A scan from file position `from` on.
+    fn scan(&self, from: u64, len: u64, known: Known, level: Level) -> Scan {
+        let scan = Scan::new(from, len, known.durable_to, self.expect());
+        match level {
+            Level::Layout => scan.layout_only(),
+            Level::Batch => scan.batch_checksum_only(),
+            Level::Full => scan,
+        }
+    }
+
     fn batch(&mut self, at: u64, batch: &Batch<'_>) {
         let header = batch.header();
         // A batch at the very end of the offsets has no next one; nothing can follow it.
@@ -148,6 +251,13 @@ impl Place {
         self.anchor = Some(Anchor { partition_id: header.partition_id, next_offset });
         self.last_timestamp = Some(header.base_timestamp);
         self.end = at + header.batch_length;
+    }
+
+    /// A scan that begins behind the last batch expects its successor, not what the run began with.
+    fn expect_what_the_last_batch_says(&mut self) {
+        if let Some(Anchor { partition_id, next_offset }) = self.anchor {
+            (self.expect_id, self.expect_offset) = (Some(partition_id), Some(next_offset));
+        }
     }
 
     /// Why a batch that continues the log cannot be what stood here, by the manifest. It is read
@@ -195,6 +305,11 @@ impl Place {
     }
 }
 
+/// How often damage in a file that an engine holds is looked at again, and how soon. A write of a
+/// few blocks is over by then; what is damage still is damage.
+const LOOKS_AT_A_LIVE_TAIL: u32 = 3;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+
 /// How a run of batches ended.
 enum Ran {
     Stopped,
@@ -211,14 +326,16 @@ enum Ran {
 fn run(
     source: &mut Source,
     known: Known,
+    level: Level,
     from: u64,
     place: &mut Place,
     on: &mut dyn FnMut(Event<'_>) -> Result<Flow, Failure>,
 ) -> Result<Ran, Failure> {
     let len = source.len();
-    let mut scan = Scan::new(from, len, known.durable_to, place.expect());
+    let mut scan = place.scan(from, len, known, level);
     let mut end = from;
     let mut need = BATCH_HEADER_LEN as u64;
+    let mut looks = 0;
     loop {
         let position = scan.position();
         // Zeros are being passed over. Where the file system knows of nothing but a hole up to the
@@ -244,10 +361,26 @@ fn run(
                 need = len;
                 continue;
             }
-            Step::End { at } => return Ok(Ran::ToEnd { end: at }),
+            Step::End { at } => {
+                source.intact()?;
+                return Ok(Ran::ToEnd { end: at });
+            }
             Step::Torn { at, why } => (at, why, false),
             Step::Corrupt { at, why } => (at, why, true),
         };
+        source.intact()?;
+        // The tail of a file that is being written may have been seen half way: look again.
+        if source.is_live() && looks < LOOKS_AT_A_LIVE_TAIL {
+            looks += 1;
+            std::thread::sleep(BETWEEN_LOOKS);
+            source.reread();
+            if end > from {
+                place.expect_what_the_last_batch_says();
+            }
+            scan = place.scan(end, len, known, level);
+            need = BATCH_HEADER_LEN as u64;
+            continue;
+        }
         place.damage(durable);
         let offset = place.anchor.map(|a| a.next_offset).or(known.first_offset);
         on(Event::Damage { at, offset, why })?;

@@ -14,7 +14,7 @@ pub struct Field {
     pub size: usize,
     /// The name the specification gives it; errors use it too.
     pub name: &'static str,
-    /// How the bytes are read: `u64`, `u32`, `u128` (all little-endian) or `bytes`.
+    /// How the bytes are read: `u8`, `u16`, `u32`, `u64`, `u128` (all little-endian) or `bytes`.
     pub kind: &'static str,
     /// One line for the table in `docs/format.md`.
     pub meaning: &'static str,
@@ -134,6 +134,40 @@ pub mod batch_header {
         MESSAGE_COUNT,
         RESERVED,
     ];
+    const _: () = super::tiles(&FIELDS, LEN);
+}
+
+/// The section that newer producers put into the batch header's reserved bytes. We refuse a batch
+/// that has it; tools name its parts. Positions are those of the batch header.
+pub mod producer_section {
+    use super::Field;
+
+    /// Announces the rest.
+    pub const FLAG: Field =
+        Field::new(52, 1, "idempotent_producer", "u8", "not zero: the section is there");
+    /// The producer.
+    pub const PRODUCER_ID: Field = Field::new(56, 8, "producer_id", "u64", "the producer");
+    /// Its life.
+    pub const EPOCH: Field = Field::new(64, 2, "producer_epoch", "u16", "its life");
+    /// Where its batch begins.
+    pub const BASE_SEQUENCE: Field =
+        Field::new(68, 4, "base_sequence", "u32", "sequence number of the first message");
+    /// These fields in order; the bytes between them are reserved.
+    pub const FIELDS: [Field; 4] = [FLAG, PRODUCER_ID, EPOCH, BASE_SEQUENCE];
+}
+
+/// What stands before the data of a key or a value of user headers and options.
+pub mod tagged_field {
+    use super::Field;
+
+    /// Bytes before the data.
+    pub const LEN: usize = 5;
+    /// What the data is.
+    pub const KIND: Field = Field::new(0, 1, "kind", "u8", "what the data is; 0 is nothing");
+    /// Bytes of the data.
+    pub const LENGTH: Field = Field::new(1, 4, "length", "u32", "bytes of the data, 1 to 255");
+    /// These fields in order.
+    pub const FIELDS: [Field; 2] = [KIND, LENGTH];
     const _: () = super::tiles(&FIELDS, LEN);
 }
 

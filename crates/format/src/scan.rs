@@ -82,8 +82,19 @@ pub struct Scan {
     file_len: u64,
     durable_to: u64,
     expect: Expect,
-    layout_only: bool,
+    checks: Checks,
     state: State,
+}
+
+/// Which checksums are compared; the layout and the place in the log always are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Checks {
+    /// None.
+    Layout,
+    /// Each batch's, over its header and the checksums that its frames state.
+    Batch,
+    /// Each batch's and each frame's.
+    All,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +134,7 @@ impl Scan {
             file_len,
             durable_to,
             expect,
-            layout_only: false,
+            checks: Checks::All,
             state: State::Batches,
         }
     }
@@ -131,7 +142,15 @@ impl Scan {
     /// The same scan without comparing checksums: only the layout and the place in the log count.
     #[must_use]
     pub fn layout_only(mut self) -> Self {
-        self.layout_only = true;
+        self.checks = Checks::Layout;
+        self
+    }
+
+    /// The same scan comparing each batch's own checksum, which covers its header and the checksums
+    /// that its frames state, and none of the frames': their bytes may be anything.
+    #[must_use]
+    pub fn batch_checksum_only(mut self) -> Self {
+        self.checks = Checks::Batch;
         self
     }
 
@@ -155,7 +174,7 @@ impl Scan {
     }
 
     fn next_batch<'a>(&mut self, window: &'a [u8], left: u64) -> Step<'a> {
-        match look(window, left, self.layout_only) {
+        match look(window, left, self.checks) {
             Look::Need(len) => Step::NeedBytes { len },
             Look::Zeros => self.pass_zeros(window, left, self.position),
             Look::End => self.end(self.position),
@@ -214,7 +233,7 @@ impl Scan {
 }
 
 /// Looks at a window that begins where a batch should, with `left` bytes of the file.
-fn look(window: &[u8], left: u64, layout_only: bool) -> Look<'_> {
+fn look(window: &[u8], left: u64, checks: Checks) -> Look<'_> {
     let have = window.len() as u64;
     let header_need = left.min(BATCH_HEADER_LEN as u64);
     if left == 0 {
@@ -239,9 +258,10 @@ fn look(window: &[u8], left: u64, layout_only: bool) -> Look<'_> {
     if have < header.batch_length {
         return Look::Need(header.batch_length);
     }
-    let verified = UnverifiedBatch::split_first(window).and_then(|(batch, _)| match layout_only {
-        true => batch.verify_layout(),
-        false => batch.verify_stored(),
+    let verified = UnverifiedBatch::split_first(window).and_then(|(batch, _)| match checks {
+        Checks::Layout => batch.verify_layout(),
+        Checks::Batch => batch.verify_batch_checksum(),
+        Checks::All => batch.verify_stored(),
     });
     match verified {
         Ok(batch) => Look::Batch(batch),

@@ -14,7 +14,10 @@ fn it_verifies_clean() {
         "path": real_partition().join(segment_file_name(0)),
         "verdict": "clean", "batches": 20, "messages": 1548, "first_offset": 0,
         "last_offset": 1547, "bytes": 705_197, "zero_tail": 0, "index": "ok",
-        "findings": [], "faults": []
+        "findings": [], "faults": [], "level": "full",
+        "not_checked": [{
+            "what": "partition_id", "detail": "whose partition it is: its place does not say"
+        }]
     });
     assert_eq!(report, expected);
 }
@@ -26,8 +29,8 @@ fn ls_counts_the_same() {
     let words: Vec<&str> = line.split_whitespace().collect();
     assert_eq!(words[..2], ["0", "1547"]);
     assert_eq!(words[2..4], ["2026-11-29T20:22:24.844316Z", "2026-11-29T20:22:26.106923Z"]);
-    assert_eq!(words[4..9], ["705197", "20", "1548", "ok", "-"]);
-    assert!(words[9].ends_with("00000000000000000000.log") && ran.err.is_empty(), "{ran:?}");
+    assert_eq!(words[4..10], ["705197", "20", "1548", "ok", "-", "active"]);
+    assert!(words[10].ends_with("00000000000000000000.log") && ran.err.is_empty(), "{ran:?}");
 }
 
 /// Whatever flags are combined, the lines are as many as what they stand for (kafka PR 4396).

@@ -78,6 +78,11 @@ pub(crate) fn binary() -> Command {
     Command::new(env!("CARGO_BIN_EXE_corelog-dump"))
 }
 
+/// Arguments and then a path.
+pub(crate) fn with_path<'a>(args: &[&'a str], path: &'a Path) -> Vec<&'a OsStr> {
+    args.iter().map(|arg| OsStr::new(*arg)).chain([path.as_os_str()]).collect()
+}
+
 /// Runs the binary without input.
 pub(crate) fn dump<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Ran {
     dump_with_input(args, b"")
@@ -103,7 +108,8 @@ pub(crate) fn dump_with_input<A: AsRef<OsStr>>(
     let _ = feeder.join().expect("the feeder ends");
     Ran {
         code: output.status.code(),
-        out: String::from_utf8(output.stdout).expect("UTF-8"),
+        // Only raw batches are no text.
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
         err: String::from_utf8(output.stderr).expect("UTF-8"),
     }
 }

@@ -1,0 +1,17 @@
+//! The flags of `verify`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct VerifyArgs {
+    /// The --dir of a run with --keep
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+
+    /// Partitions that are read at once
+    #[arg(long, value_name = "N", default_value_t = 2,
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) readers: u32,
+}

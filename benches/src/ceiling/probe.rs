@@ -1,0 +1,95 @@
+//! What the kernel's io_uring can do, asked of a ring of its own; nothing is read or written.
+
+use std::io;
+
+use io_uring::{IoUring, Probe, opcode};
+
+/// Operations that the engine or the ceiling sends, or without which the engine's runtime refuses
+/// to start, by the kernel's names.
+const NEEDED: [(u8, &str); 23] = [
+    (opcode::Nop::CODE, "NOP"),
+    (opcode::Readv::CODE, "READV"),
+    (opcode::Writev::CODE, "WRITEV"),
+    (opcode::Fsync::CODE, "FSYNC"),
+    (opcode::ReadFixed::CODE, "READ_FIXED"),
+    (opcode::WriteFixed::CODE, "WRITE_FIXED"),
+    (opcode::PollAdd::CODE, "POLL_ADD"),
+    (opcode::PollRemove::CODE, "POLL_REMOVE"),
+    (opcode::SendMsg::CODE, "SENDMSG"),
+    (opcode::RecvMsg::CODE, "RECVMSG"),
+    (opcode::Timeout::CODE, "TIMEOUT"),
+    (opcode::TimeoutRemove::CODE, "TIMEOUT_REMOVE"),
+    (opcode::Accept::CODE, "ACCEPT"),
+    (opcode::LinkTimeout::CODE, "LINK_TIMEOUT"),
+    (opcode::Connect::CODE, "CONNECT"),
+    (opcode::Fallocate::CODE, "FALLOCATE"),
+    (opcode::OpenAt::CODE, "OPENAT"),
+    (opcode::Close::CODE, "CLOSE"),
+    (opcode::Statx::CODE, "STATX"),
+    (opcode::Read::CODE, "READ"),
+    (opcode::Write::CODE, "WRITE"),
+    (opcode::Send::CODE, "SEND"),
+    (opcode::Recv::CODE, "RECV"),
+];
+
+/// A ring's abilities.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Abilities {
+    /// `IORING_FEAT_*`, in lower case, as the kernel reports them at setup.
+    pub(crate) features: Vec<&'static str>,
+    /// Of the needed operations, those that it has not.
+    pub(crate) missing_operations: Vec<&'static str>,
+    /// How many are needed.
+    pub(crate) needed_operations: usize,
+    /// SINGLE_ISSUER and DEFER_TASKRUN (Linux 6.1): the cheapest way to learn of completions.
+    pub(crate) deferred_taskrun: bool,
+}
+
+/// Asks the kernel. The error is its refusal to make a ring at all.
+pub(crate) fn abilities() -> io::Result<Abilities> {
+    let ring = IoUring::new(8)?;
+    let mut probe = Probe::new();
+    ring.submitter().register_probe(&mut probe)?;
+    let params = ring.params();
+    let features = [
+        (params.is_feature_single_mmap(), "single_mmap"),
+        (params.is_feature_nodrop(), "nodrop"),
+        (params.is_feature_submit_stable(), "submit_stable"),
+        (params.is_feature_rw_cur_pos(), "rw_cur_pos"),
+        (params.is_feature_cur_personality(), "cur_personality"),
+        (params.is_feature_fast_poll(), "fast_poll"),
+        (params.is_feature_poll_32bits(), "poll_32bits"),
+        (params.is_feature_sqpoll_nonfixed(), "sqpoll_nonfixed"),
+        (params.is_feature_ext_arg(), "ext_arg"),
+        (params.is_feature_native_workers(), "native_workers"),
+        (params.is_feature_resource_tagging(), "rsrc_tags"),
+        (params.is_feature_skip_cqe_on_success(), "cqe_skip"),
+        (params.is_feature_linked_file(), "linked_file"),
+    ];
+    let missing = |(code, name): &(u8, &'static str)| (!probe.is_supported(*code)).then_some(*name);
+    let deferred: io::Result<IoUring> =
+        IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(8);
+    Ok(Abilities {
+        features: features.iter().filter(|(has, _)| *has).map(|(_, name)| *name).collect(),
+        missing_operations: NEEDED.iter().filter_map(missing).collect(),
+        needed_operations: NEEDED.len(),
+        deferred_taskrun: deferred.is_ok(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_kernel_can_run_the_engine() {
+        let abilities = abilities().unwrap();
+        assert_eq!(abilities.missing_operations, [""; 0]);
+        assert!(abilities.features.contains(&"nodrop"), "{abilities:?}");
+        // The table names each operation once.
+        let mut codes: Vec<u8> = NEEDED.iter().map(|(code, _)| *code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), NEEDED.len());
+    }
+}

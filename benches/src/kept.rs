@@ -1,0 +1,155 @@
+//! What the files of a kept round hold, written down beside them, and read back by `verify`: minutes
+//! or a power cut later, without the engine.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::content::{Content, Sizes};
+use crate::interrupt::Interrupt;
+use crate::phases::Stage;
+use crate::phases::files::{self, Written, topic_dir};
+use crate::phases::moved::Moved;
+use crate::place::Place;
+use crate::plan::Sent;
+use crate::run_error::RunError;
+
+/// What one round's files hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) round: u32,
+    pub(crate) seed: u64,
+    pub(crate) sizes: Sizes,
+    pub(crate) is_retained: bool,
+    pub(crate) sent: Sent,
+}
+
+/// Version of the file.
+const SCHEMA: u64 = 1;
+
+impl Kept {
+    /// Writes it down; durable, since it is wanted after a power cut.
+    pub(crate) fn save(&self, place: &Place) -> Result<(), RunError> {
+        let path = place.contents_dir()?.join(format!("round-{}.json", self.round));
+        let failed = |source| failed("writing", &path, source);
+        fs::write(&path, format!("{:#}\n", self.to_json())).map_err(failed)?;
+        fs::File::open(&path).and_then(|file| file.sync_all()).map_err(failed)?;
+        Ok(place.settle()?)
+    }
+
+    /// All rounds that were kept in a directory, in order.
+    pub(crate) fn load_all(place: &Place) -> Result<Vec<Kept>, RunError> {
+        let dir = place.path().join("contents");
+        let mut all = Vec::new();
+        for entry in fs::read_dir(&dir).map_err(|source| failed("reading", &dir, source))? {
+            let path = entry.map_err(|source| failed("reading", &dir, source))?.path();
+            let text = fs::read(&path).map_err(|source| failed("reading", &path, source))?;
+            let kept = serde_json::from_slice(&text).ok().as_ref().and_then(Kept::from_json);
+            let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+            all.push(kept.ok_or_else(|| failed("reading", &path, invalid()))?);
+        }
+        all.sort_by_key(|kept| kept.round);
+        Ok(all)
+    }
+
+    /// Reads the round's files back with so many readers and compares every byte.
+    pub(crate) fn verify(
+        &self,
+        place: &Place,
+        readers: u32,
+        interrupt: &Interrupt,
+    ) -> Result<Moved, RunError> {
+        let content = Content::of(self.seed, &self.sizes)?;
+        let stage = Stage { content: &content, round: self.round, poll_bytes: 1, interrupt };
+        let written = Written {
+            dir: &topic_dir(&place.round_dir(self.round), 0, 0),
+            partitions: self.sent.partitions(),
+            readers,
+            sent: Some(&self.sent),
+            producers: self.sent.producers(),
+            is_retained: self.is_retained,
+        };
+        files::run(stage, written)
+    }
+
+    fn to_json(&self) -> Value {
+        let partitions = 0..self.sent.partitions();
+        let sent: Vec<&[u32]> = partitions.map(|one| self.sent.batches(one)).collect();
+        json!({
+            "schema": SCHEMA,
+            "round": self.round,
+            "seed": self.seed,
+            "batch_messages": [self.sizes.messages.start, self.sizes.messages.end],
+            "message_bytes": [self.sizes.payload.start, self.sizes.payload.end],
+            "user_headers": self.sizes.headers,
+            "has_retention": self.is_retained,
+            "batches": sent,
+        })
+    }
+
+    /// None for a file that is not such a one.
+    fn from_json(json: &Value) -> Option<Kept> {
+        let number = |pointer: &str| json.pointer(pointer).and_then(Value::as_u64);
+        if number("/schema")? != SCHEMA {
+            return None;
+        }
+        let small = |pointer: &str| number(pointer).and_then(|number| u32::try_from(number).ok());
+        let large = |pointer: &str| number(pointer).and_then(|number| usize::try_from(number).ok());
+        let row = |row: &Value| -> Option<Vec<u32>> {
+            let batches = row.as_array()?.iter();
+            batches.map(|one| one.as_u64().and_then(|one| u32::try_from(one).ok())).collect()
+        };
+        let rows = json.get("batches")?.as_array()?.iter().map(row).collect::<Option<Vec<_>>>()?;
+        let messages = small("/batch_messages/0")?..small("/batch_messages/1")?;
+        let payload = large("/message_bytes/0")?..large("/message_bytes/1")?;
+        if messages.start == 0 || messages.is_empty() || payload.is_empty() {
+            return None;
+        }
+        let headers = u16::try_from(small("/user_headers")?).ok()?;
+        Some(Kept {
+            round: small("/round")?,
+            seed: number("/seed")?,
+            sizes: Sizes { messages, payload, headers },
+            is_retained: json.get("has_retention")?.as_bool()?,
+            sent: Sent::of(rows)?,
+        })
+    }
+}
+
+fn failed(doing: &str, path: &Path, source: io::Error) -> RunError {
+    RunError::Engine {
+        doing: format!("{doing} {}", PathBuf::from(path).display()),
+        source: source.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_down_is_read_back_and_nonsense_is_not() {
+        let mut sent = Sent::nothing(2, 3);
+        sent.raise(1, 2, 77);
+        let sizes = Sizes { messages: 1..9, payload: 0..100, headers: 4 };
+        let kept = Kept { round: 3, seed: u64::MAX, sizes, is_retained: true, sent };
+        let json = kept.to_json();
+        assert_eq!(Kept::from_json(&json), Some(kept));
+        for (pointer, value) in [
+            ("/schema", json!(2)),
+            ("/batch_messages/0", json!(0)),
+            ("/batch_messages/1", json!(1)),
+            ("/message_bytes", json!([5, 5])),
+            ("/batches/0", json!([1])),
+            ("/batches/0/0", json!(-1)),
+            ("/batches", json!([])),
+            ("/user_headers", json!(70_000)),
+        ] {
+            let mut wrong = json.clone();
+            *wrong.pointer_mut(pointer).unwrap() = value;
+            assert_eq!(Kept::from_json(&wrong), None, "{pointer}");
+        }
+    }
+}

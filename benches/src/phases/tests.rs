@@ -1,0 +1,157 @@
+//! Producers against a log that stalls: what the histograms must show of it.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::Stage;
+use super::moved::Moved;
+use super::produce::{self, Go, Load};
+use crate::content::Content;
+use crate::interrupt::Interrupt;
+use crate::plan::{Plan, Sent};
+use crate::run_error::RunError;
+use crate::subject::{Engine, EngineError, Records, Topic};
+
+const STALL: Duration = Duration::from_millis(400);
+
+/// Answers at once, but for one stall: appends block from `stall_at` on, once, for [`STALL`].
+struct Stalling {
+    stall_at: Mutex<Option<Instant>>,
+    fails: bool,
+}
+
+struct Nothing;
+
+impl Records for Nothing {
+    fn slices(&self) -> &[Bytes] {
+        &[]
+    }
+
+    fn next_offset(&self) -> u64 {
+        0
+    }
+}
+
+impl Engine for Stalling {
+    type Records = Nothing;
+
+    async fn append(&self, _: Topic, _: u32, _: Bytes) -> Result<(), EngineError> {
+        let mut stall_at = self.stall_at.lock().unwrap();
+        if stall_at.is_some_and(|at| Instant::now() >= at) {
+            *stall_at = None;
+            std::thread::sleep(STALL);
+        }
+        if self.fails { Err("no".into()) } else { Ok(()) }
+    }
+
+    async fn poll(
+        &self,
+        _: Topic,
+        _: u32,
+        _: u64,
+        _: usize,
+        _: Duration,
+    ) -> Result<Nothing, EngineError> {
+        Ok(Nothing)
+    }
+
+    fn syncs(&self) -> Option<u64> {
+        None
+    }
+
+    fn close(self) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+fn produce(engine: &Stalling, plan: &Plan, load: Load<'_>) -> Result<(Moved, Sent), RunError> {
+    let content = Content::new(1, 1, 100).unwrap();
+    let interrupt = Interrupt::default();
+    let stage = Stage { content: &content, round: 0, poll_bytes: 1, interrupt: &interrupt };
+    let mut sent = Sent::nothing(plan.producers, plan.partitions);
+    produce::run(engine, stage, load, &Go::new(&load), None, &mut sent).map(|moved| (moved, sent))
+}
+
+fn load(plan: &Plan) -> Load<'_> {
+    Load {
+        topic: Topic::Written,
+        first_partition: 0,
+        plan,
+        in_flight: 1,
+        period: None,
+        time: None,
+        warm_up: Duration::ZERO,
+        on_answer: None,
+    }
+}
+
+/// 1000 appends a second for a second, with a stall in the middle.
+fn stalled(period: Option<Duration>) -> Moved {
+    let plan = Plan::new(1, 1, 1000);
+    let stall_at = Instant::now() + Duration::from_millis(300);
+    let engine = Stalling { stall_at: Mutex::new(Some(stall_at)), fails: false };
+    // In a closed loop a thousand appends would be over before the stall.
+    let time = period.is_none().then_some(Duration::from_secs(1));
+    let endless = plan.clone().endless();
+    let plan = if time.is_some() { &endless } else { &plan };
+    produce(&engine, plan, Load { period, time, ..load(plan) }).unwrap().0
+}
+
+#[test]
+fn a_stall_is_felt_by_every_append_that_it_held_up() {
+    // BEN-1. 400 of 1000 intended starts lie in the stall; each waited until it was over.
+    let moved = stalled(Some(Duration::from_millis(1)));
+    assert_eq!((moved.messages, moved.service.count()), (1000, 1000));
+    let response = moved.response.as_ref().unwrap();
+    assert_eq!(response.count(), 1000);
+    assert!(response.max_us() >= 395_000.0, "{}", response.max_us());
+    assert!(response.percentile_us(99.0) >= 300_000.0, "{}", response.percentile_us(99.0));
+    assert!(response.percentile_us(80.0) >= 100_000.0, "{}", response.percentile_us(80.0));
+    // The rate that was reached is told as it was: all of them, in a second and not in less.
+    assert!(moved.elapsed() >= Duration::from_millis(950), "{:?}", moved.elapsed());
+    // From the real start the same stall is one append's: that is what is omitted elsewhere.
+    assert!(moved.service.max_us() >= 395_000.0);
+    assert!(moved.service.percentile_us(80.0) < response.percentile_us(80.0));
+}
+
+#[test]
+fn a_closed_loop_has_service_times_only() {
+    let moved = stalled(None);
+    assert!(moved.response.is_none());
+    assert!(moved.service.max_us() >= 395_000.0);
+}
+
+#[test]
+fn a_phase_that_ends_by_time_stops_sending_and_takes_all_answers() {
+    let plan = Plan::new(2, 3, 1).endless();
+    let engine = Stalling { stall_at: Mutex::new(None), fails: false };
+    let times = Load { time: Some(Duration::from_millis(60)), ..load(&plan) };
+    let (moved, sent) = produce(&engine, &plan, times).unwrap();
+    // Warm-up batches were sent and are not counted.
+    assert_eq!(moved.messages + 3, sent.total());
+
+    let warm_up = Duration::from_millis(30);
+    let (moved, sent) = produce(&engine, &plan, Load { warm_up, ..times }).unwrap();
+    assert!(moved.messages + 3 < sent.total());
+    assert!(moved.elapsed() <= Duration::from_secs(60));
+}
+
+#[test]
+fn a_schedule_ends_with_its_time_and_not_with_the_answers() {
+    // 20 starts of 5 ms lie in 100 ms, whatever the log does: the stall is longer than that.
+    let plan = Plan::new(1, 1, 1).endless();
+    let engine = Stalling { stall_at: Mutex::new(Some(Instant::now())), fails: false };
+    let (period, time) = (Some(Duration::from_millis(5)), Some(Duration::from_millis(100)));
+    let moved = produce(&engine, &plan, Load { period, time, ..load(&plan) }).unwrap().0;
+    assert_eq!(moved.response.unwrap().count(), 20);
+}
+
+#[test]
+fn a_failed_append_ends_the_phase_with_its_error() {
+    let plan = Plan::new(3, 3, 10);
+    let engine = Stalling { stall_at: Mutex::new(None), fails: true };
+    let error = produce(&engine, &plan, load(&plan)).unwrap_err();
+    assert_eq!(error.to_string(), "appending: no");
+}

@@ -1,0 +1,68 @@
+//! The binary, run in a directory of the test's own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// An empty directory on the build's disk.
+pub(crate) fn dir(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// The binary, started in `working_dir`.
+pub(crate) fn bench(working_dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corelog-bench"));
+    command.current_dir(working_dir);
+    command
+}
+
+/// Runs it with these words; the exit status is `code`. What it printed.
+pub(crate) fn ran(working_dir: &Path, words: &str, code: i32) -> String {
+    let output = bench(working_dir).args(words.split_whitespace()).output().unwrap();
+    assert_eq!(output.status.code(), Some(code), "`{words}`: {}", text(&output));
+    format!(
+        "{}{}",
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap()
+    )
+}
+
+/// Status and everything that was printed.
+pub(crate) fn text(output: &Output) -> String {
+    format!(
+        "{:?}\n{}{}",
+        output.status.code(),
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// The names in a directory.
+pub(crate) fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// All segment files below a directory; one that goes meanwhile is left out.
+pub(crate) fn logs_below(dir: &Path) -> Vec<PathBuf> {
+    let mut logs = Vec::new();
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            logs.extend(logs_below(&path));
+        } else if path.extension().is_some_and(|extension| extension == "log") {
+            logs.push(path);
+        }
+    }
+    logs
+}
+
+/// The JSON in a file.
+pub(crate) fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}

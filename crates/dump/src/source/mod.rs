@@ -1,0 +1,419 @@
+//! The bytes of one file, through windows: mapped where that is safe, read elsewhere, and with
+//! O_DIRECT where an engine may be writing or where that was asked for.
+
+mod ahead;
+mod reader;
+mod whole;
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, SeekFrom};
+
+use corelog_format::first_nonzero;
+
+use crate::failure::Failure;
+use crate::live::{self, Held};
+use crate::map::{Mapping, Pattern};
+use crate::progress::Progress;
+
+use reader::{Of, Reader};
+use whole::Whole;
+
+/// Bytes read ahead by one read, and the longest window of a mapping that nobody asked to be
+/// longer. One read of this size is far cheaper than the checksums over what it brings.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// The same while a few bytes are looked at here and there.
+const SPARSE_STEP_BYTES: u64 = 4096;
+
+/// How files are opened.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Access {
+    /// Map files that nobody holds. Otherwise all are read.
+    pub(crate) map: bool,
+    /// Read everything with O_DIRECT, so that the page cache is left alone.
+    pub(crate) direct: bool,
+    /// The locks are our own, so nobody else writes: not to be treated as in motion.
+    pub(crate) ours: bool,
+    /// Say on standard error how far a long file is read, where that is a terminal.
+    pub(crate) progress: bool,
+}
+
+/// Whether the last part of a path may be a symbolic link. What a user names may be one; what we
+/// found in a directory may not, so that a planted link never leads out of the data directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Links {
+    /// Follow it.
+    Follow,
+    /// Refuse it.
+    Refuse,
+}
+
+/// One open file. Its length is taken once, at open; nothing beyond it is ever looked at.
+#[derive(Debug)]
+pub(crate) struct Source {
+    path: PathBuf,
+    file: File,
+    len: u64,
+    held: Held,
+    bytes: Bytes,
+    step_bytes: u64,
+    pattern: Pattern,
+    progress: Option<Progress>,
+}
+
+enum Bytes {
+    Mapped(Mapping),
+    Read(Reader),
+    Whole(Whole),
+}
+
+impl Source {
+    /// Opens a regular file. Anything else (a directory, a pipe, a device) is refused by name,
+    /// without blocking on it.
+    pub(crate) fn open(path: &Path, links: Links, access: Access) -> Result<Source, Failure> {
+        // NONBLOCK: opening a pipe without a writer would wait for one. It changes nothing for
+        // regular files.
+        let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        if links == Links::Refuse {
+            flags |= OFlags::NOFOLLOW;
+        }
+        let file = rustix::fs::open(path, flags, Mode::empty())
+            .map(File::from)
+            .map_err(|errno| Failure::io(path, "open")(errno.into()))?;
+        let about = file.metadata().map_err(Failure::io(path, "stat"))?;
+        if !about.is_file() {
+            return Err(Failure::not_ours(path, "not a regular file"));
+        }
+        let held = if access.ours { Held::No } else { live::held(about.ino()) };
+        let len = about.len();
+        if access.direct || held != Held::No {
+            direct(&file, path, access.direct)?;
+        }
+        let mappable = access.map && !access.direct && held == Held::No;
+        let mapping = match usize::try_from(len) {
+            Ok(len) if len > 0 && mappable => Mapping::new(&file, len).ok(),
+            _ => None,
+        };
+        let bytes = match mapping {
+            Some(mapping) => Bytes::Mapped(mapping),
+            // A file system that cannot map (or an address space that is too small) can read.
+            None => Bytes::Read(Reader::new()),
+        };
+        let progress = access.progress.then(|| Progress::of(path, len)).flatten();
+        let path = path.to_path_buf();
+        let (pattern, step_bytes) = (Pattern::Sequential, STEP_BYTES);
+        Ok(Source { path, file, len, held, bytes, step_bytes, pattern, progress })
+    }
+
+    /// Opens a file for one pass over all of it: read ahead of its use and never mapped, so that
+    /// neither a page cache nor a file that is cut meanwhile suffers. What the device does not give
+    /// back is stepped over, see [`Source::unreadable`]. One that an engine holds is read as by
+    /// [`Source::open`].
+    pub(crate) fn open_whole(path: &Path, links: Links, access: Access) -> Result<Source, Failure> {
+        let mut source = Source::open(path, links, Access { map: false, ..access })?;
+        if source.held == Held::No && !access.direct {
+            source.bytes = Bytes::Whole(Whole::new(source.len));
+        }
+        Ok(source)
+    }
+
+    /// Blocks that the device did not give back, in ascending order; in the windows every byte of
+    /// them is 0xFF, which no batch begins with.
+    pub(crate) fn unreadable(&self) -> Vec<Range<u64>> {
+        match &self.bytes {
+            Bytes::Mapped(_) | Bytes::Read(_) => Vec::new(),
+            Bytes::Whole(whole) => whole.unreadable(),
+        }
+    }
+
+    /// Length of the file when it was opened.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether a process holds the file, so that its tail may be in motion.
+    pub(crate) fn is_live(&self) -> bool {
+        self.held == Held::Yes
+    }
+
+    /// Bytes that were read from the file so far, beyond what a mapping brings by itself.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        match &self.bytes {
+            Bytes::Mapped(_) => 0,
+            Bytes::Read(reader) => reader.read,
+            Bytes::Whole(whole) => whole.bytes_read(),
+        }
+    }
+
+    /// What comes next: one window after the other, or a few bytes here and there.
+    pub(crate) fn expect(&mut self, pattern: Pattern) {
+        // Said for each header that is hopped over; a system call only where something changes.
+        if self.pattern == pattern {
+            return;
+        }
+        self.pattern = pattern;
+        if let Bytes::Mapped(map) = &self.bytes {
+            map.expect(pattern);
+        }
+        self.step_bytes = match pattern {
+            Pattern::Sequential => STEP_BYTES,
+            Pattern::Sparse => SPARSE_STEP_BYTES,
+        };
+    }
+
+    /// The bytes from file position `at`: at least `len` of them, fewer only where the file ends.
+    /// Costs no read and no copy where they are at hand, and memory of about
+    /// `max(len, 1 MiB)` where they are not.
+    pub(crate) fn window(&mut self, at: u64, len: u64) -> Result<&[u8], Failure> {
+        let at = at.min(self.len);
+        let end = at.saturating_add(len).min(self.len);
+        let ahead = end.max(at.saturating_add(self.step_bytes).min(self.len));
+        if let Some(progress) = &mut self.progress {
+            progress.reached(at);
+        }
+        match &mut self.bytes {
+            Bytes::Mapped(map) if map.was_cut() => Err(shrank(&self.file, &self.path, self.len)),
+            Bytes::Mapped(map) => Ok(&map[at as usize..ahead as usize]),
+            Bytes::Read(reader) => {
+                let of = Of { file: &self.file, path: &self.path, len: self.len };
+                reader.window(&of, at, end, ahead)
+            }
+            Bytes::Whole(whole) => {
+                let of = Of { file: &self.file, path: &self.path, len: self.len };
+                whole.window(&of, at, end, ahead)
+            }
+        }
+    }
+
+    /// Refuses what was read, if the file became shorter since it was opened: then zeros may have
+    /// been seen that never stood in it. Asked wherever a pass would speak of damage or of the end.
+    pub(crate) fn intact(&self) -> Result<(), Failure> {
+        let about = self.file.metadata().map_err(Failure::io(&self.path, "stat"))?;
+        let was_cut = matches!(&self.bytes, Bytes::Mapped(map) if map.was_cut());
+        if was_cut || about.len() < self.len {
+            return Err(shrank(&self.file, &self.path, self.len));
+        }
+        Ok(())
+    }
+
+    /// Reads around the page cache from here on, where the file system lets us.
+    pub(crate) fn around_cache(&self) {
+        let _ = direct(&self.file, &self.path, false);
+    }
+
+    /// Whether this is the file that `path` names now.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        let there = std::fs::symlink_metadata(path);
+        let same =
+            |a: &std::fs::Metadata, b: &std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+        there.is_ok_and(|there| self.file.metadata().is_ok_and(|own| same(&there, &own)))
+    }
+
+    /// Forgets the bytes that were read, so that the next window reads them again.
+    pub(crate) fn reread(&mut self) {
+        match &mut self.bytes {
+            Bytes::Mapped(_) => {}
+            Bytes::Read(reader) => reader.forget(),
+            Bytes::Whole(whole) => whole.forget(),
+        }
+    }
+
+    /// Looks at the file again: its length now, and none of the bytes that were read before. Only
+    /// for files that are read: a mapping stays as long as it was.
+    pub(crate) fn refresh(&mut self) -> Result<(), Failure> {
+        let about = self.file.metadata().map_err(Failure::io(&self.path, "stat"))?;
+        if let Bytes::Read(_) = &self.bytes {
+            self.len = about.len();
+        }
+        self.reread();
+        Ok(())
+    }
+
+    /// The first position at or after `at` that may hold something other than zeros, as the file
+    /// system tells; the length where only a hole is left. `at` itself where it does not tell.
+    pub(crate) fn next_data(&self, at: u64) -> u64 {
+        match rustix::fs::seek(&self.file, SeekFrom::Data(at)) {
+            Ok(data) => data.clamp(at, self.len.max(at)),
+            Err(rustix::io::Errno::NXIO) => self.len.max(at),
+            Err(_) => at,
+        }
+    }
+
+    /// Whether only zeros are left from `at` on. Holes are not read.
+    pub(crate) fn zeros_to_end(&mut self, mut at: u64) -> Result<bool, Failure> {
+        loop {
+            at = self.next_data(at);
+            let window = self.window(at, 1)?;
+            if window.is_empty() {
+                return Ok(true);
+            }
+            if first_nonzero(window).is_some() {
+                return Ok(false);
+            }
+            at += window.len() as u64;
+        }
+    }
+}
+
+/// Reads of `file` go around the page cache from here on: an engine that writes with O_DIRECT
+/// leaves old pages there. Where the file system refuses that, the engine's own writes went through
+/// the page cache as well and a plain read is right, unless O_DIRECT was `asked` for.
+fn direct(file: &File, path: &Path, asked: bool) -> Result<(), Failure> {
+    match rustix::fs::fcntl_setfl(file, OFlags::DIRECT) {
+        Ok(()) => Ok(()),
+        Err(_) if !asked => Ok(()),
+        Err(errno) => {
+            let why = format!("its file system refuses O_DIRECT ({errno}); leave --direct away");
+            Err(Failure::not_ours(path, why))
+        }
+    }
+}
+
+/// What to say of a file that is shorter than it was.
+fn shrank(file: &File, path: &Path, was: u64) -> Failure {
+    let ends = file.metadata().map_or(0, |about| about.len());
+    Failure::Shrank { path: path.to_path_buf(), was, ends }
+}
+
+impl std::fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Bytes::Mapped(_) => "Mapped",
+            Bytes::Read(_) => "Read",
+            Bytes::Whole(_) => "Whole",
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const MAPPED: Access = Access { map: true, direct: false, ours: false, progress: false };
+
+    pub(crate) struct Temporary(pub(crate) PathBuf);
+
+    impl Temporary {
+        pub(crate) fn with(name: &str, bytes: &[u8]) -> Temporary {
+            let path =
+                std::env::temp_dir().join(format!("corelog-dump-{name}-{}", std::process::id()));
+            File::create(&path).and_then(|mut f| f.write_all(bytes)).expect("a temporary file");
+            Temporary(path)
+        }
+    }
+
+    impl Drop for Temporary {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn windows_of_both_kinds_hold_the_same_bytes() {
+        let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7 + i / 251) as u8).collect();
+        let file = Temporary::with("windows", &bytes);
+        for (map, pattern) in [
+            (true, Pattern::Sequential),
+            (true, Pattern::Sparse),
+            (false, Pattern::Sequential),
+            (false, Pattern::Sparse),
+        ] {
+            let access = Access { map, ..Access::default() };
+            let mut source = Source::open(&file.0, Links::Refuse, access).expect("opened");
+            source.expect(pattern);
+            assert_eq!(source.len(), bytes.len() as u64);
+            // Forwards by little, forwards over the step, backwards, longer than a step, the end.
+            for (at, len) in [
+                (0, 256),
+                (100, 256),
+                (1_048_500, 256),
+                (1_048_501, 2_000_000),
+                (3, 10),
+                (2_999_990, 256),
+                (3_000_000, 1),
+                (u64::MAX, u64::MAX),
+            ] {
+                let window = source.window(at, len).expect("a window");
+                let start = (at as usize).min(bytes.len());
+                let least = (len as usize).min(bytes.len() - start);
+                assert!(window.len() >= least, "map {map}: {at}, {len}");
+                assert!(window == &bytes[start..start + window.len()], "map {map}: {at}, {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_shrinks_is_an_error_when_read() {
+        let file = Temporary::with("shrinks", &[1; 5000]);
+        let access = Access::default();
+        let mut source = Source::open(&file.0, Links::Refuse, access).expect("opened");
+        File::options().write(true).open(&file.0).and_then(|f| f.set_len(100)).expect("cut");
+        let error = source.window(0, 256).expect_err("shrunk");
+        assert!(matches!(error, Failure::Shrank { was: 5000, ends: 100, .. }), "{error}");
+    }
+
+    /// Without the handler the touch beyond the cut would end this process with SIGBUS.
+    #[test]
+    fn a_file_that_shrinks_under_its_map_is_an_error() {
+        let file = Temporary::with("cut", &vec![7; 1 << 20]);
+        let mut source = Source::open(&file.0, Links::Refuse, MAPPED).expect("opened");
+        assert!(source.intact().is_ok());
+        let other = Source::open(&file.0, Links::Refuse, MAPPED).expect("opened");
+        File::options().write(true).open(&file.0).and_then(|f| f.set_len(5000)).expect("cut");
+        let window = source.window(4000, 1 << 20).expect("nothing was touched yet");
+        assert_eq!((window[0], window[900_000]), (7, 0), "zeros stand where the file was");
+        for error in [source.window(0, 1).map(|_| ()), source.intact(), other.intact()] {
+            let error = error.expect_err("shrunk");
+            assert!(matches!(error, Failure::Shrank { was: 1_048_576, ends: 5000, .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn links_are_followed_only_where_asked() {
+        let file = Temporary::with("target", b"x");
+        let link = Temporary::with("link", b"");
+        std::fs::remove_file(&link.0).expect("removed");
+        std::os::unix::fs::symlink(&file.0, &link.0).expect("linked");
+        let access = MAPPED;
+        assert!(Source::open(&link.0, Links::Follow, access).is_ok());
+        assert!(Source::open(&link.0, Links::Refuse, access).is_err());
+    }
+
+    #[test]
+    fn what_is_not_a_regular_file_is_refused() {
+        for path in ["/dev/null", "/"] {
+            let open = Source::open(Path::new(path), Links::Follow, MAPPED);
+            assert!(matches!(open, Err(Failure::NotOurs { .. })), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_hole_up_to_the_end_is_known_without_reading() {
+        let file = Temporary::with("hole", &[1; 4096]);
+        let len = 1 << 40;
+        File::options().write(true).open(&file.0).and_then(|f| f.set_len(len)).expect("sparse");
+        let source = Source::open(&file.0, Links::Refuse, MAPPED).expect("opened");
+        assert_eq!(source.next_data(0), 0);
+        // A file system without SEEK_DATA says that there may be data: allowed, only slower.
+        let next = source.next_data(1 << 20);
+        assert!(next == len || next == 1 << 20, "{next}");
+    }
+
+    #[test]
+    fn the_first_byte_that_is_not_zero() {
+        for len in [0, 1, 63, 64, 65, 1000] {
+            let mut bytes = vec![0; len];
+            assert_eq!(first_nonzero(&bytes), None);
+            for at in 0..len {
+                bytes[at] = 1;
+                assert_eq!(first_nonzero(&bytes), Some(at), "{len}");
+                bytes[at] = 0;
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Vast and changing files: sparse tebibytes, files that shrink under the map.
+
+use std::fs::File;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Scratch, Segment, binary, dump, with_path};
+
+/// What reads, in as many ways as there are.
+const COMMANDS: [&[&str]; 9] = [
+    &["ls", "--json"],
+    &["show", "--messages", "--ndjson"],
+    &["show", "--reverse"],
+    &["show", "--offset", "3"],
+    &["stats"],
+    &["extract"],
+    &["hex", "--offset", "3"],
+    &["hex", "--at", "100"],
+    &["verify"],
+];
+
+/// A tebibyte of hole behind a few batches costs neither time nor memory.
+#[test]
+fn a_sparse_tebibyte() {
+    let scratch = Scratch::new();
+    let path = Segment::new(0, 0, &[2, 2]).write(&scratch, "p");
+    File::options().write(true).open(&path).and_then(|f| f.set_len(1 << 40)).expect("sparse");
+    for command in COMMANDS {
+        for flags in [&[][..], &["--no-mmap"], &["--direct"]] {
+            let script = match flags {
+                // A mapping takes as much of the address space.
+                [] => "exec \"$@\"",
+                _ => "ulimit -v 65536 && exec \"$@\"",
+            };
+            let began = Instant::now();
+            let output = Command::new("sh")
+                .args(["-c", script, "sh", env!("CARGO_BIN_EXE_corelog-dump")])
+                .args(command)
+                .args(flags)
+                .arg(&path)
+                .output()
+                .expect("it runs");
+            assert_eq!(output.status.code(), Some(0), "{command:?} {flags:?}: {output:?}");
+            assert!(!output.stdout.is_empty());
+            assert!(began.elapsed() < Duration::from_secs(60), "{command:?} {flags:?}");
+        }
+    }
+    let diff = dump([std::ffi::OsStr::new("diff"), path.as_os_str(), path.as_os_str()]).expect(0);
+    assert!(diff.out.starts_with("the same"));
+}
+
+/// A tebibyte that begins with rubbish: a search behind damage is bounded as well.
+#[test]
+fn a_sparse_tebibyte_of_damage() {
+    let scratch = Scratch::new();
+    let path = scratch.file("00000000000000000000.log", &[0xA5; 5000]);
+    File::options().write(true).open(&path).and_then(|f| f.set_len(1 << 40)).expect("sparse");
+    for command in COMMANDS {
+        let ran = dump(with_path(command, &path));
+        assert_eq!(ran.code, Some(1), "{command:?}: {ran:?}");
+        assert!(!ran.err.contains("panicked"));
+    }
+    let diff = dump([std::ffi::OsStr::new("diff"), path.as_os_str(), path.as_os_str()]).expect(0);
+    assert!(diff.out.starts_with("the same"));
+}
+
+/// The program waits for us to read, and finds the file cut when it goes on.
+#[test]
+fn a_file_that_shrinks_under_the_map() {
+    let scratch = Scratch::new();
+    let mut segment = Segment::new(0, 0, &[]);
+    while segment.bytes.len() < 8 << 20 {
+        segment.push(0, &vec![vec![b'x'; 100]; 10]);
+    }
+    for flags in [&[][..], &["--no-mmap"], &["--direct"]] {
+        let path = segment.write(&scratch, "p");
+        let mut child = binary()
+            .args(["show", "--messages", "--ndjson"])
+            .args(flags)
+            .arg(&path)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut out = child.stdout.take().expect("a pipe");
+        // It is under way; the pipe holds far less than all lines.
+        out.read_exact(&mut [0; 1000]).expect("lines");
+        File::options().write(true).open(&path).and_then(|f| f.set_len(3 << 20)).expect("cut");
+        let mut rest = Vec::new();
+        out.read_to_end(&mut rest).expect("lines");
+        let output = child.wait_with_output().expect("it ends");
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {err}");
+        assert!(err.contains("shrank") && !err.contains("damage"), "{flags:?}: {err}");
+    }
+}
+
+/// What --direct asks for is refused where it cannot be had, not forgotten.
+#[test]
+fn direct_reads_give_the_same() {
+    let scratch = Scratch::new();
+    let path = Segment::new(0, 0, &[2, 3, 4, 5]).write(&scratch, "p");
+    for command in COMMANDS {
+        let plain = dump(with_path(command, &path)).expect(0);
+        let direct = dump(with_path(&[command, &["--direct"]].concat(), &path)).expect(0);
+        assert_eq!(plain.out, direct.out, "{command:?}");
+    }
+}

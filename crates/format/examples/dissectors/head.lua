@@ -1,0 +1,7 @@
+-- Wireshark dissector for Corelog and Apache Iggy 0.11: batches in the frames of Iggy's TCP protocol
+-- (port 8090, or "Decode As" iggy), and raw batches in captures of link type USER0.
+--
+--   wireshark -X lua_script:corelog.lua capture.pcapng
+--   tshark -X lua_script:corelog.lua -r capture.pcapng -Y 'corelog.batch.base_offset == 41'
+--
+-- Made by scripts/dissectors.sh from the field tables of the crate corelog-format. Do not edit.
