@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 readonly CLI_VERSION=0.14.0-edge.4
 target=$PWD/target/interop
 
-cargo build --locked -p corelog-broker
+# Here, wherever the caller has his builds.
+CARGO_TARGET_DIR=$PWD/target cargo build --locked -p corelog-broker
 # The client and the tests share what they are built of.
 export CARGO_TARGET_DIR=$target
 if ! "$target/bin/iggy" --version 2>/dev/null | grep -q "$CLI_VERSION"; then
