@@ -1,5 +1,6 @@
 //! Colours for people, and none for anybody else.
 
+use std::ffi::OsString;
 use std::fmt::{self, Display};
 use std::io::IsTerminal;
 
@@ -47,13 +48,17 @@ pub(crate) enum Colour {
 impl Style {
     /// What `when` means here.
     pub(crate) fn decide(when: When) -> Style {
-        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        Style::of(when, std::io::stdout().is_terminal(), |name| std::env::var_os(name))
+    }
+
+    fn of(when: When, is_terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> Style {
         let on = match when {
             When::Always => true,
             When::Never => false,
             When::Auto => {
-                let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-                std::io::stdout().is_terminal() && !set("NO_COLOR") && !dumb
+                let is_dumb = env("TERM").is_some_and(|term| term == "dumb");
+                let unwanted = env("NO_COLOR").is_some_and(|value| !value.is_empty());
+                is_terminal && !unwanted && !is_dumb
             }
         };
         Style { on }
@@ -98,6 +103,20 @@ impl<T: Display> Display for Painted<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_that_have_them_and_users_who_want_them() {
+        let on = |when, is_terminal, name: &'static str, value: &'static str| {
+            Style::of(when, is_terminal, |asked| (asked == name).then(|| value.into())).on
+        };
+        assert!(on(When::Auto, true, "TERM", "xterm"));
+        assert!(on(When::Auto, true, "NO_COLOR", ""), "empty is as not set");
+        assert!(!on(When::Auto, false, "TERM", "xterm"));
+        assert!(!on(When::Auto, true, "TERM", "dumb"));
+        assert!(!on(When::Auto, true, "NO_COLOR", "1"));
+        assert!(on(When::Always, false, "NO_COLOR", "1"));
+        assert!(!on(When::Never, true, "TERM", "xterm"));
+    }
 
     #[test]
     fn painted_text_keeps_its_width() {

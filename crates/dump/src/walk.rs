@@ -337,13 +337,16 @@ fn run(
     let mut need = BATCH_HEADER_LEN as u64;
     let mut looks = 0;
     loop {
-        let position = scan.position();
-        // Zeros are being passed over. Where the file system knows of nothing but a hole up to the
-        // end they need not be read: a sparse tebibyte costs nothing.
-        if position > end && end >= known.durable_to && source.next_data(position) >= len {
-            return Ok(Ran::ToEnd { end });
+        // Zeros are being passed over. Where the file system knows of a hole they need not be read:
+        // a sparse tebibyte costs nothing.
+        if scan.position() > end {
+            let data = source.next_data(scan.position());
+            if data >= len && end >= known.durable_to {
+                return Ok(Ran::ToEnd { end });
+            }
+            scan.pass_hole(data);
         }
-        let (at, why, durable) = match scan.next(source.window(position, need)?) {
+        let (at, why, durable) = match scan.next(source.window(scan.position(), need)?) {
             Step::Batch { at, batch, findings } => {
                 if let Some(why) = place.misfit(known, at, batch.header(), findings) {
                     place.verdict = Verdict::Corrupt;

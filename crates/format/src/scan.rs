@@ -159,6 +159,14 @@ impl Scan {
         self.position
     }
 
+    /// Goes on at `to` where zeros are being passed over: the file system says that a hole reaches as
+    /// far, so nobody has to read it. Does nothing anywhere else, or backwards.
+    pub fn pass_hole(&mut self, to: u64) {
+        if let State::Zeros { .. } = self.state {
+            self.position = to.clamp(self.position, self.file_len.max(self.position));
+        }
+    }
+
     /// The next step, from a window of the file that begins at [`Scan::position`]. Bytes behind
     /// the file's end are not looked at. Every call either moves on, asks for a longer window than
     /// it was given, or repeats the last word.

@@ -95,7 +95,7 @@ impl Place {
                 }
                 Ok(_) => count += 1,
                 Err(_) => {
-                    self.second_name(name, &path, &kept, about.len())?;
+                    self.second_name(name, &path, &kept, &about)?;
                     break kept;
                 }
             }
@@ -104,11 +104,22 @@ impl Place {
         Ok(Some(kept))
     }
 
-    /// A link, or a copy where the file system has no links.
-    fn second_name(&self, name: &str, path: &Path, to: &Path, len: u64) -> Result<(), Failure> {
+    /// A link, or a copy where the file system has no links. A directory that has the place of a
+    /// file can have one name only: it moves.
+    fn second_name(
+        &self,
+        name: &str,
+        path: &Path,
+        to: &Path,
+        about: &fs::Metadata,
+    ) -> Result<(), Failure> {
+        if about.is_dir() {
+            fs::rename(path, to).map_err(Failure::io(to, "rename to"))?;
+            return sync_dir(&self.dir);
+        }
         match fs::hard_link(path, to) {
             Ok(()) => Ok(()),
-            Err(_) => self.second_copy(name, path, to, len),
+            Err(_) => self.second_copy(name, path, to, about.len()),
         }
     }
 

@@ -49,6 +49,8 @@ struct Survey {
     /// The first damage, for people.
     why: Option<String>,
     unreadable: bool,
+    /// It holds batches of this other partition.
+    foreign: Option<u64>,
 }
 
 /// What is done to one file.
@@ -156,6 +158,7 @@ pub(crate) fn plan(
             why: survey.why.unwrap_or_else(|| "its batches are not its own".to_string()),
         });
     }
+    plan.leave_what_would_take_anothers_place();
     after.sort_by_key(|after| after.offsets.start);
     if let (Some(begins), Some(first)) = (durable.first_retained(), after.first())
         && begins < first.offsets.start
@@ -177,10 +180,14 @@ impl Survey {
 
     /// Whether it has to stay although it is not whole; says why.
     fn is_left(&self, plan: &mut Plan, segment: &Segment) -> bool {
-        let why = match (self.unreadable, self.too_many) {
-            (true, _) => "some of it cannot be read, and may be the next time",
-            (_, true) => "it is in more than 10,000 pieces: extract what you need",
-            _ => return false,
+        let why = if self.unreadable {
+            "some of it cannot be read, and may be the next time".to_string()
+        } else if self.too_many {
+            "it is in more than 10,000 pieces: extract what you need".to_string()
+        } else if let Some(foreign) = self.foreign {
+            format!("its batches are those of partition {foreign}: it stands in the wrong place")
+        } else {
+            return false;
         };
         plan.left.push(format!("{}: left as it is: {why}", Shown(&segment.path)));
         true
@@ -234,6 +241,7 @@ fn survey(
         mark_fits: false,
         why: None,
         unreadable: false,
+        foreign: None,
     };
     let mark = durable.mark().filter(|mark| Some(mark.segment) == segment.named_offset);
     let known = Known {
@@ -247,6 +255,9 @@ fn survey(
                 let header = batch.header();
                 index.batch(at, header);
                 survey.batch(at, header, mark, taken);
+                if partition.id.is_some_and(|id| id != header.partition_id) {
+                    survey.foreign = Some(header.partition_id);
+                }
                 if findings.time_went_back {
                     survey.time_back_to = header.end_offset();
                 }
@@ -265,6 +276,26 @@ fn survey(
 }
 
 impl Plan {
+    /// A file whose batches belong under the name of another damaged file stays: the other would be
+    /// written over before it was read, and an end between the two would leave one of them nowhere.
+    fn leave_what_would_take_anothers_place(&mut self) {
+        let names: Vec<u64> = self.replace.iter().map(|replace| replace.named).collect();
+        let takes_a_place = |replace: &Replace| {
+            let mut starts = replace.runs.iter().map(|run| run.offsets.start);
+            starts.any(|start| start != replace.named && names.contains(&start))
+        };
+        let stays: Vec<Replace>;
+        (stays, self.replace) =
+            std::mem::take(&mut self.replace).into_iter().partition(takes_a_place);
+        self.left.extend(stays.iter().map(|replace| {
+            let path = Shown(&replace.path);
+            format!(
+                "{path}: left as it is: its batches belong under the name of another damaged file; \
+                 move one of the two out of the directory and run again"
+            )
+        }));
+    }
+
     /// Offsets that are missing between segments, or held by two, afterwards.
     fn remains(&mut self, after: &[After]) {
         for pair in after.windows(2) {

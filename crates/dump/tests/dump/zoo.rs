@@ -323,10 +323,13 @@ fn repairs_keep_what_is_readable_and_leave_only_holes() {
             ["duplicate/", "swapped/", "overlap/"].iter().any(|kind| name.starts_with(kind));
         assert!(twice || readable(&after) == readable(&before), "{name}: {before}\n{after}");
         for file in after["files"].as_array().expect("a list") {
-            assert!(file["index"] == "ok" || file["batches"] == 0, "{name}: {file}");
+            // Logs of another partition, or under each other's names, are no repair's to change.
+            let is_left = ["foreign/all", "swapped/segments"].contains(&name.as_str());
+            assert!(is_left || file["index"] == "ok" || file["batches"] == 0, "{name}: {file}");
             for fault in file["faults"].as_array().expect("a list") {
                 let field = fault["field"].as_str().expect("a name");
-                assert!(["next_segment", "segment"].contains(&field), "{name}: {file}");
+                let is_hole = ["next_segment", "segment"].contains(&field);
+                assert!(is_hole || is_left, "{name}: {file}");
             }
         }
     }
