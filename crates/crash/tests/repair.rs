@@ -2,7 +2,6 @@
 //! `repair` says what it would do, does it, and the engine opens what it leaves.
 
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use corelog::error::{PollError, storage};
@@ -54,8 +53,8 @@ fn written(dir: &Path) -> usize {
     batch(0).len()
 }
 
-/// Base offsets that are served, and offsets that are named as damaged.
-fn read(client: &Client) -> (Vec<u64>, Vec<Range<u64>>) {
+/// Base offsets that are served, and offsets that are named as damaged: from the first, up to but not with the second.
+fn read(client: &Client) -> (Vec<u64>, Vec<(u64, u64)>) {
     let (mut served, mut named, mut at) = (Vec::new(), Vec::new(), 0);
     loop {
         match client.poll_blocking(ID, Poll::offset(at).max_bytes(1 << 20)) {
@@ -68,7 +67,7 @@ fn read(client: &Client) -> (Vec<u64>, Vec<Range<u64>>) {
             }
             Err(PollError::Storage(storage::PollError::Corrupt { resume_offset, .. })) => {
                 let to = resume_offset.expect("batches follow");
-                named.push(at..to);
+                named.push((at, to));
                 at = to;
             }
             Err(error) => panic!("a poll at {at}: {error}"),
@@ -108,7 +107,7 @@ fn from_a_damaged_batch_to_a_partition_that_serves() {
         let client = engine.client();
         let (served, named) = read(&client);
         let stored = offsets([0, 1, 2].into_iter().chain(4..BATCHES + life));
-        assert_eq!((served, named), (stored, vec![9..12]));
+        assert_eq!((served, named), (stored, vec![(9, 12)]));
         let appended = client.append_blocking(ID, batch(40), Ack::Durable).expect("appended");
         assert_eq!(appended.base_offset, (BATCHES + life) * COUNT);
         engine.close_blocking().expect("closed");
@@ -133,7 +132,7 @@ fn what_was_durable_and_is_gone_is_not_given_again() {
     let appended = client.append_blocking(ID, batch(40), Ack::Durable).expect("appended");
     assert_eq!(appended.base_offset, BATCHES * COUNT);
     let (served, named) = read(&client);
-    assert_eq!((served, named), (offsets((0..7).chain([9])), vec![21..27]));
+    assert_eq!((served, named), (offsets((0..7).chain([9])), vec![(21, 27)]));
     engine.close_blocking().expect("closed");
 }
 
