@@ -108,7 +108,8 @@ fn from_a_damaged_batch_to_a_partition_that_serves() {
         let client = engine.client();
         let (served, named) = read(&client);
         let stored = offsets([0, 1, 2].into_iter().chain(4..BATCHES + life));
-        assert_eq!((served, named), (stored, vec![9..12]));
+        assert_eq!(served, stored);
+        assert_eq!(named, *std::slice::from_ref(&(9..12)));
         let appended = client.append_blocking(ID, batch(40), Ack::Durable).expect("appended");
         assert_eq!(appended.base_offset, (BATCHES + life) * COUNT);
         engine.close_blocking().expect("closed");
@@ -133,7 +134,8 @@ fn what_was_durable_and_is_gone_is_not_given_again() {
     let appended = client.append_blocking(ID, batch(40), Ack::Durable).expect("appended");
     assert_eq!(appended.base_offset, BATCHES * COUNT);
     let (served, named) = read(&client);
-    assert_eq!((served, named), (offsets((0..7).chain([9])), vec![21..27]));
+    assert_eq!(served, offsets((0..7).chain([9])));
+    assert_eq!(named, *std::slice::from_ref(&(21..27)));
     engine.close_blocking().expect("closed");
 }
 

@@ -82,7 +82,8 @@ fn fits(text: &str, pattern: Option<&str>) -> bool {
             !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
         }
         "^([0-9a-f][0-9a-f])*$" => {
-            text.len() % 2 == 0 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+            text.len().is_multiple_of(2)
+                && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
         }
         other => panic!("the validator does not know {other}"),
     }
