@@ -65,7 +65,8 @@ fn broken_chain(report: &Report, begins: Option<u64>) -> Fault {
         _ => "the next segment cannot follow this one".to_string(),
     };
     let position = report.bytes - report.zero_tail;
-    Fault { position, offset: ends, field: "next_segment", expected, found, detail }
+    let (offset, field, resumes) = (ends, "next_segment", None);
+    Fault { position, offset, field, expected, found, detail, resumes }
 }
 
 /// The manifest says that a segment is part of the log, and it is not there.
@@ -80,6 +81,7 @@ fn lost_segment(path: &Path, offset: u64) -> Report {
         found: Said::Words("missing".to_string()),
         detail: "the manifest says that it is part of the log, but there is no such file"
             .to_string(),
+        resumes: None,
     });
     report
 }

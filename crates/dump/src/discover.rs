@@ -43,6 +43,8 @@ pub(crate) struct Partition {
     pub(crate) segments: Vec<Segment>,
     /// Whether `segments` is all that the directory holds.
     pub(crate) whole: bool,
+    /// Entries of the directory that were passed over, one line each.
+    pub(crate) ignored: Vec<String>,
 }
 
 /// What was found.
@@ -61,8 +63,16 @@ const LEVELS: [&str; 3] = ["streams", "topics", "partitions"];
 
 /// Files beside the segments of a partition that are known, so that nobody is told about them.
 /// `quarantine` holds what recovery put aside: copies, and no part of the log.
-const KNOWN_IN_PARTITION: [&str; 6] =
-    ["manifest", "offsets", "quarantine", "superblock.a", "superblock.b", "purge.gen"];
+const KNOWN_IN_PARTITION: [&str; 8] = [
+    "manifest",
+    "consumer_offsets",
+    "consumer_offsets.tmp",
+    "offsets",
+    "quarantine",
+    "superblock.a",
+    "superblock.b",
+    "purge.gen",
+];
 
 /// Files of a data directory in which nothing was stored yet.
 const KNOWN_IN_DATA: [&str; 2] = ["LOCK", "catalog.redb"];
@@ -113,6 +123,7 @@ impl Found {
                 id: partition_id(dir),
                 segments: vec![segment],
                 whole: false,
+                ignored: Vec::new(),
             }),
         }
         Ok(())
@@ -172,8 +183,8 @@ impl Found {
 
     /// A directory that holds segments itself.
     fn partition(&mut self, dir: &Path) -> Result<(), Failure> {
-        let mut segments = Vec::new();
-        let mut indexes = Vec::new();
+        let (mut segments, mut indexes) = (Vec::new(), Vec::new());
+        let ignored_before = self.ignored.len();
         for (entry, kind) in list(dir)? {
             let (name, path) = (entry.file_name(), entry.path());
             match name.to_str().and_then(parse_file_name) {
@@ -195,7 +206,8 @@ impl Found {
             self.ignore(&path, "an index without its log");
         }
         let (dir, id) = (dir.to_path_buf(), partition_id(dir));
-        self.partitions.push(Partition { dir, id, segments, whole: true });
+        let ignored = self.ignored[ignored_before..].to_vec();
+        self.partitions.push(Partition { dir, id, segments, whole: true, ignored });
         Ok(())
     }
 }

@@ -26,7 +26,7 @@ pub(crate) enum Doubt {
 
 impl Durable {
     /// Nothing is known to be durable.
-    pub(crate) fn nothing() -> Durable {
+    pub(crate) const fn nothing() -> Durable {
         Durable { manifest: None }
     }
 
@@ -86,6 +86,16 @@ impl Durable {
     fn beside_mark(&self, segment: &Segment) -> Option<(Ordering, Mark)> {
         let mark = self.manifest?.mark;
         Some((segment.named_offset?.cmp(&mark.segment), mark))
+    }
+
+    /// The manifest, if there is a readable one.
+    pub(crate) fn manifest(&self) -> Option<&Manifest> {
+        self.manifest.as_ref()
+    }
+
+    /// Its mark.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        self.manifest.as_ref().map(|manifest| manifest.mark)
     }
 
     /// The first offset of the segment that the mark stands in, when it has durable bytes.

@@ -57,6 +57,30 @@ impl Failure {
         Failure::NotOurs { path: path.to_path_buf(), why: why.into() }
     }
 
+    /// The same failure once more, for another who has to be told.
+    pub(crate) fn again(&self) -> Failure {
+        let same = |error: &io::Error| match error.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(error.kind(), error.to_string()),
+        };
+        match self {
+            Failure::Io { path, doing, source } => {
+                Failure::Io { path: path.clone(), doing, source: same(source) }
+            }
+            Failure::NotOurs { path, why } => {
+                Failure::NotOurs { path: path.clone(), why: why.clone() }
+            }
+            Failure::Shrank { path, was, ends } => {
+                Failure::Shrank { path: path.clone(), was: *was, ends: *ends }
+            }
+            Failure::Command { command, why } => {
+                Failure::Command { command: command.clone(), why: why.clone() }
+            }
+            Failure::Input(source) => Failure::Input(same(source)),
+            Failure::Stream(source) => Failure::Stream(same(source)),
+        }
+    }
+
     /// True where the file is simply not there (any more).
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Failure::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)

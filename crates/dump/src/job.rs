@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::args::{
     Args, Command, DecodeArgs, DiffArgs, ExtractArgs, FollowArgs, HexArgs, LsArgs, StatsArgs,
-    VerifyArgs, WireType,
+    WireType,
 };
 use crate::discover::{self, Found, Partition};
 use crate::failure::Failure;
@@ -16,8 +16,9 @@ use crate::session::Session;
 use crate::show::Rows;
 use crate::source::Access;
 use crate::style::Style;
+use crate::upkeep::Upkeep;
 use crate::visit::Order;
-use crate::{decode, diff, extract, follow, hex, ls, show, stats, verify};
+use crate::{decode, diff, extract, follow, hex, ls, show, stats};
 
 /// What to do, ready to be done.
 pub(crate) struct Job {
@@ -37,7 +38,7 @@ enum Task {
     Diff { a: Found, b: Found, json: bool },
     Extract { found: Found, selection: Selection, target: extract::Target },
     HexRecord { path: PathBuf, at: u64, look: Look },
-    Verify { found: Found, json: bool },
+    Upkeep(Upkeep),
     DecodeOne { wire_type: WireType, hex: String },
     DecodeLines { wire_type: WireType },
 }
@@ -70,9 +71,12 @@ impl Job {
                 Task::Diff { a: discover::discover(&[a]), b: discover::discover(&[b]), json }
             }
             Command::Extract(extract) => extract_task(extract),
-            Command::Verify(VerifyArgs { paths, json }) => {
-                Task::Verify { found: discover::discover(&paths), json }
-            }
+            Command::Verify(args) => Task::Upkeep(Upkeep::verify(args)),
+            Command::Index(args) => Task::Upkeep(Upkeep::index(args.command)),
+            Command::Repair(args) => Task::Upkeep(Upkeep::repair(&args)),
+            Command::Schema(args) => Task::Upkeep(Upkeep::Schema(args.output)),
+            Command::Completions(args) => Task::Upkeep(Upkeep::Completions(args.shell)),
+            Command::Man(args) => Task::Upkeep(Upkeep::Man(args.command)),
             Command::Decode(DecodeArgs { wire_type, hex: Some(hex) }) => {
                 Task::DecodeOne { wire_type, hex }
             }
@@ -122,10 +126,7 @@ impl Job {
                 extract::run(session, &partitions, &selection, target)
             }
             Task::HexRecord { path, at, look } => hex::record(session, &path, at, look),
-            Task::Verify { found, json } => {
-                let partitions = announced(session, found)?;
-                verify::run(session, &partitions, json)
-            }
+            Task::Upkeep(upkeep) => upkeep.run(session),
             Task::DecodeOne { wire_type, hex } => decode::one(session, wire_type, hex),
             Task::DecodeLines { wire_type } => decode::lines(session, wire_type),
         }
@@ -175,7 +176,7 @@ fn now_us() -> u64 {
 }
 
 /// Says what was passed over and what does not work; gives the partitions to work on.
-fn announced(session: &mut Session, found: Found) -> Result<Vec<Partition>, Failure> {
+pub(crate) fn announced(session: &mut Session, found: Found) -> Result<Vec<Partition>, Failure> {
     for line in found.ignored {
         session.say(line)?;
     }

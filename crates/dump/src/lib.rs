@@ -3,13 +3,16 @@
 //!
 //! Read in this order: `args` (what was typed), `job` (what it means), then one file for each
 //! command: `ls`, `show`, `follow`, `hex` (with `annotate`), `stats`, `diff`, `extract`, `verify`
-//! (with `report` and `chain`), `decode`. Below them: `discover` (paths to segments), `select` and
+//! (with `segment_report`, `partition_report`, `report` and `chain`), `repair`, `about`, `decode`.
+//! Below them: `discover` (paths to segments), `select` and
 //! `ranges` (what is wanted), `visit` (every batch that may be), `seek` (where to begin) and
 //! `reverse`; `walk` and `resync` (batches, and past damage to more batches), `headers`,
 //! `index_check`, `durable` (the manifest's mark); `rows`, `render`, `units`, `time`, `style`,
-//! `base64` and `json` (values), `source`, `map`, `signals` and `live` (bytes), `progress`. All
-//! knowledge of bytes is corelog-format's. Nothing here writes to a file that it reads.
+//! `base64` and `json` (values), `source`, `map`, `signals` and `live` (bytes), `progress`,
+//! `parallel`. All knowledge of bytes is corelog-format's. Nothing here writes to a file that it
+//! reads but `repair`, and that only where it was asked to.
 
+mod about;
 mod annotate;
 mod args;
 mod base64;
@@ -23,20 +26,26 @@ mod failure;
 mod follow;
 mod headers;
 mod hex;
+mod index_build;
 mod index_check;
 mod job;
 mod json;
 mod live;
 mod ls;
 mod map;
+mod parallel;
+mod partition_report;
 mod progress;
 mod ranges;
+mod records;
 mod render;
+mod repair;
 mod report;
 mod resync;
 mod reverse;
 mod rows;
 mod seek;
+mod segment_report;
 mod select;
 mod session;
 mod show;
@@ -46,11 +55,13 @@ mod stats;
 mod style;
 mod time;
 mod units;
+mod upkeep;
 mod verdicts;
 mod verify;
 mod visit;
 mod walk;
 
+pub use repair::{Repair, repair};
 pub use verdicts::{FileVerdict, Verdicts, verdicts};
 pub use walk::Verdict;
 

@@ -9,7 +9,8 @@ use corelog_format::{FormatError, FormatErrorKind};
 use crate::failure::Shown;
 use crate::index_check::IndexState;
 use crate::json::{List, Object, Out};
-use crate::walk::Verdict;
+use crate::partition_report::Offsets;
+use crate::walk::{Level, Verdict};
 
 /// Faults, and findings, that are kept of one file; of the rest only the number. A hostile file
 /// may have one for every few hundred bytes.
@@ -42,6 +43,14 @@ pub(crate) struct Report {
     pub(crate) findings: Capped<Finding>,
     /// Damage.
     pub(crate) faults: Capped<Fault>,
+    /// Offsets that the damage took, as far as what stands around it tells; as many as faults.
+    pub(crate) lost: Vec<Offsets>,
+    /// How closely it was looked at.
+    pub(crate) level: Level,
+    /// What was not looked at.
+    pub(crate) not_checked: Vec<Unchecked>,
+    /// Bytes that the device did not give back.
+    pub(crate) unreadable_bytes: u64,
 }
 
 impl Report {
@@ -60,6 +69,10 @@ impl Report {
             index: IndexState::Missing,
             findings: Capped::default(),
             faults: Capped::default(),
+            lost: Vec::new(),
+            level: Level::Full,
+            not_checked: Vec::new(),
+            unreadable_bytes: 0,
         }
     }
 
@@ -88,6 +101,11 @@ impl<T> Capped<T> {
         &self.kept
     }
 
+    /// Those that are kept, to add to them.
+    pub(crate) fn kept_mut(&mut self) -> &mut [T] {
+        &mut self.kept
+    }
+
     /// Keeps or counts one.
     pub(crate) fn push(&mut self, item: T) {
         if self.kept.len() < KEPT_MAX {
@@ -96,6 +114,17 @@ impl<T> Capped<T> {
             self.more += 1;
         }
     }
+}
+
+/// Something that the verdict says nothing about.
+#[derive(Debug)]
+pub(crate) struct Unchecked {
+    /// A stable word for it.
+    pub(crate) what: &'static str,
+    /// File positions, for a range of bytes.
+    pub(crate) range: Option<(u64, u64)>,
+    /// A sentence for people.
+    pub(crate) detail: String,
 }
 
 /// Something odd that is no damage.
@@ -124,6 +153,9 @@ pub(crate) struct Fault {
     pub(crate) found: Said,
     /// A sentence for people.
     pub(crate) detail: String,
+    /// File position and offset of the next batch behind it that verifies; for damage that is no
+    /// damaged bytes (a missing file, a hole between two) there is none.
+    pub(crate) resumes: Option<(u64, u64)>,
 }
 
 /// One side of a contradiction.
@@ -144,7 +176,8 @@ impl Fault {
     pub(crate) fn of_format(at: u64, offset: Option<u64>, why: &FormatError) -> Fault {
         let (expected, found) = sides(why.kind);
         let detail = why.to_string();
-        Fault { position: at, offset, field: why.field, expected, found, detail }
+        let (position, field) = (at, why.field);
+        Fault { position, offset, field, expected, found, detail, resumes: None }
     }
 }
 
@@ -215,9 +248,25 @@ pub(crate) fn json(out: Out<'_>, report: &Report) -> io::Result<()> {
         item.text("field", fault.field)?;
         said(item.field("expected")?, &fault.expected)?;
         said(item.field("found")?, &fault.found)?;
+        item.text("detail", &fault.detail)?;
+        item.maybe("resumes_at", fault.resumes.map(|(position, _)| position))?;
+        item.maybe("resumes_with", fault.resumes.map(|(_, offset)| offset))?;
         item.end()?;
     }
     faults.end()?;
+    object.text("level", report.level.word())?;
+    let mut unchecked = List::begin(object.field("not_checked")?)?;
+    for Unchecked { what, range, detail } in &report.not_checked {
+        let mut item = Object::begin(unchecked.item()?)?;
+        item.text("what", what)?;
+        if let Some((position, end)) = range {
+            item.number("position", *position)?;
+            item.number("end", *end)?;
+        }
+        item.text("detail", detail)?;
+        item.end()?;
+    }
+    unchecked.end()?;
     object.end()
 }
 
@@ -260,7 +309,11 @@ impl Display for Report {
             if let Some(offset) = fault.offset {
                 write!(f, ", offset {offset} expected there")?;
             }
-            writeln!(f, ": {}", fault.detail)?;
+            write!(f, ": {}", fault.detail)?;
+            match fault.resumes {
+                Some((at, offset)) => writeln!(f, "; goes on at {at} with offset {offset}")?,
+                None => writeln!(f)?,
+            }
         }
         if self.faults.more > 0 {
             writeln!(f, "          and damage at {} more places", self.faults.more)?;
@@ -274,6 +327,15 @@ impl Display for Report {
         }
         if self.findings.more > 0 {
             writeln!(f, "          and {} more findings", self.findings.more)?;
+        }
+        // That an index is missing was said, and that a file stands alone is what was asked for.
+        let known = ["index", "partition_id", "first_offset"];
+        let unchecked = self.not_checked.iter().filter(|one| !known.contains(&one.what));
+        for Unchecked { range, detail, .. } in unchecked {
+            match range {
+                Some((at, end)) => writeln!(f, "          not checked: {at} to {end}: {detail}")?,
+                None => writeln!(f, "          not checked: {detail}")?,
+            }
         }
         Ok(())
     }

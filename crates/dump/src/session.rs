@@ -11,6 +11,7 @@ use crate::style::Style;
 const CLEAN: u8 = 0;
 const DAMAGE: u8 = 1;
 const FAILED: u8 = 2;
+const REFUSED: u8 = 3;
 
 /// The state of a run.
 pub(crate) struct Session {
@@ -22,6 +23,7 @@ pub(crate) struct Session {
     pub(crate) style: Style,
     damage: bool,
     failed: bool,
+    refused: bool,
     /// What failed; `None` where it is said at once.
     failures: Option<Vec<String>>,
 }
@@ -40,7 +42,8 @@ impl Session {
 
     fn with(out: Box<dyn Write>, access: Access, style: Style) -> Session {
         let out = BufWriter::with_capacity(1 << 16, out);
-        Session { out, access, style, damage: false, failed: false, failures: None }
+        let (damage, failed, refused) = (false, false, false);
+        Session { out, access, style, damage, failed, refused, failures: None }
     }
 
     /// What failed and was not said.
@@ -48,8 +51,8 @@ impl Session {
         self.failures.unwrap_or_default()
     }
 
-    /// Runs `work` and gives the exit code: 2 if anything could not be done, else 1 if damage was
-    /// found, else 0. A reader that closes the pipe has seen enough: that is success.
+    /// Runs `work` and gives the exit code: 2 if anything could not be done, else 3 if a change was
+    /// refused, else 1 if damage was found, else 0. A reader that closes the pipe has seen enough: that is success.
     pub(crate) fn run(
         mut self,
         work: impl FnOnce(&mut Session) -> Result<(), Failure>,
@@ -68,16 +71,26 @@ impl Session {
                 return ExitCode::from(FAILED);
             }
         }
-        ExitCode::from(match (self.failed, self.damage) {
-            (true, _) => FAILED,
-            (false, true) => DAMAGE,
-            (false, false) => CLEAN,
+        ExitCode::from(match (self.failed, self.refused, self.damage) {
+            (true, ..) => FAILED,
+            (_, true, _) => REFUSED,
+            (.., true) => DAMAGE,
+            _ => CLEAN,
         })
     }
 
     /// Damage was found.
     pub(crate) fn damage(&mut self) {
         self.damage = true;
+    }
+
+    /// A change was refused, for this reason.
+    pub(crate) fn refuse(&mut self, why: impl std::fmt::Display) -> Result<(), Failure> {
+        self.refused = true;
+        if let Some(failures) = &mut self.failures {
+            failures.push(why.to_string());
+        }
+        self.say(why)
     }
 
     /// A message for people, on standard error, behind what was printed before it.

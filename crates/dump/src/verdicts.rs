@@ -14,6 +14,8 @@ use crate::walk::Verdict;
 pub struct Verdicts {
     /// One for each segment file, and for one that should be there and is not.
     pub files: Vec<FileVerdict>,
+    /// Offsets that no readable batch holds: from, and up to where that is known.
+    pub lost: Vec<(u64, Option<u64>)>,
     /// What could not be looked at, in words.
     pub unread: Vec<String>,
     /// Entries that were passed over as none of a log's files, in words.
@@ -29,6 +31,10 @@ pub struct FileVerdict {
     pub verdict: Verdict,
     /// The first offset that its name states.
     pub first_offset: Option<u64>,
+    /// Batches in it that verify, wherever they stand.
+    pub batches: u64,
+    /// What is odd without being damage, in words.
+    pub findings: Vec<String>,
     /// Damage: file positions, and what is wrong there in words.
     pub faults: Vec<(u64, String)>,
 }
@@ -42,7 +48,10 @@ pub fn verdicts(dir: &Path) -> Verdicts {
     let mut session = Session::silent(Access::default());
     for partition in &found.partitions {
         match verify::partition_reports(&mut session, partition) {
-            Ok(reports) => verdicts.files.extend(reports.into_iter().map(FileVerdict::of)),
+            Ok((reports, about)) => {
+                verdicts.lost.extend(about.holes.iter().map(|hole| (hole.from, hole.to)));
+                verdicts.files.extend(reports.into_iter().map(FileVerdict::of));
+            }
             Err(failure) => verdicts.unread.push(failure.to_string()),
         }
     }
@@ -55,9 +64,11 @@ impl FileVerdict {
         let faults = report.faults.kept().iter();
         FileVerdict {
             faults: faults.map(|fault| (fault.position, fault.detail.clone())).collect(),
+            findings: report.findings.kept().iter().map(|f| f.detail.clone()).collect(),
             path: report.path,
             verdict: report.verdict,
             first_offset: report.named_offset,
+            batches: report.batches,
         }
     }
 }

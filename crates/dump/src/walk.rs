@@ -49,6 +49,28 @@ pub(crate) enum Event<'a> {
     },
 }
 
+/// How closely batches are looked at. Layout and place in the log are always checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub(crate) enum Level {
+    /// No checksum is compared.
+    Layout,
+    /// Each batch's checksum, over its header and the checksums that its frames state.
+    Batch,
+    /// Also each frame's, over every byte of its message.
+    Full,
+}
+
+impl Level {
+    /// The word in every output.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Level::Layout => "layout",
+            Level::Batch => "batch",
+            Level::Full => "full",
+        }
+    }
+}
+
 /// Go on or stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
@@ -121,7 +143,17 @@ pub(crate) fn walk(
     known: Known,
     on: &mut dyn FnMut(Event<'_>) -> Result<Flow, Failure>,
 ) -> Result<Walked, Failure> {
-    walk_from(source, known, Start::first(known), on)
+    walk_at(source, known, Level::Full, on)
+}
+
+/// [`walk`] with fewer checks. What is looked for behind damage always has to verify in full.
+pub(crate) fn walk_at(
+    source: &mut Source,
+    known: Known,
+    level: Level,
+    on: &mut dyn FnMut(Event<'_>) -> Result<Flow, Failure>,
+) -> Result<Walked, Failure> {
+    walk_part(source, known, level, Start::first(known), on)
 }
 
 /// Walks the part of a segment from `start` on, which stands between two batches.
@@ -131,12 +163,22 @@ pub(crate) fn walk_from(
     start: Start,
     on: &mut dyn FnMut(Event<'_>) -> Result<Flow, Failure>,
 ) -> Result<Walked, Failure> {
+    walk_part(source, known, Level::Full, start, on)
+}
+
+fn walk_part(
+    source: &mut Source,
+    known: Known,
+    level: Level,
+    start: Start,
+    on: &mut dyn FnMut(Event<'_>) -> Result<Flow, Failure>,
+) -> Result<Walked, Failure> {
     let mut budget = SearchBudget::of_file(source.len());
     let mut place = Place::at(start);
     let mut resumed_at = None;
     loop {
         let from = resumed_at.unwrap_or(start.at);
-        let broken = match run(source, known, from, &mut place, on)? {
+        let broken = match run(source, known, level, from, &mut place, on)? {
             Ran::Stopped => return Ok(place.walked(0, None)),
             Ran::ToEnd { end } => return Ok(place.walked(source.len() - end, None)),
             Ran::Broken { at } => at,
@@ -189,6 +231,16 @@ impl Place {
             after_timestamp: self.last_timestamp,
             // Where it may not, `misfit` looks itself: the rule changes at the mark.
             time_may_go_back: true,
+        }
+    }
+
+    /// A scan from file position `from` on.
+    fn scan(&self, from: u64, len: u64, known: Known, level: Level) -> Scan {
+        let scan = Scan::new(from, len, known.durable_to, self.expect());
+        match level {
+            Level::Layout => scan.layout_only(),
+            Level::Batch => scan.batch_checksum_only(),
+            Level::Full => scan,
         }
     }
 
@@ -267,12 +319,13 @@ enum Ran {
 fn run(
     source: &mut Source,
     known: Known,
+    level: Level,
     from: u64,
     place: &mut Place,
     on: &mut dyn FnMut(Event<'_>) -> Result<Flow, Failure>,
 ) -> Result<Ran, Failure> {
     let len = source.len();
-    let mut scan = Scan::new(from, len, known.durable_to, place.expect());
+    let mut scan = place.scan(from, len, known, level);
     let mut end = from;
     let mut need = BATCH_HEADER_LEN as u64;
     let mut looks = 0;
@@ -314,7 +367,7 @@ fn run(
             looks += 1;
             std::thread::sleep(BETWEEN_LOOKS);
             source.reread();
-            scan = Scan::new(end, len, known.durable_to, place.expect());
+            scan = place.scan(end, len, known, level);
             need = BATCH_HEADER_LEN as u64;
             continue;
         }

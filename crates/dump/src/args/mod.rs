@@ -1,33 +1,37 @@
 //! The command line as it was typed: plain data, nothing looked up, nothing opened. One file for
 //! each command; this one has what they share.
 
+mod about;
 mod decode;
 mod diff;
 mod extract;
 mod follow;
 mod hex;
 mod ls;
+mod repair;
 mod select;
 mod show;
 mod stats;
 mod verify;
 
+pub(crate) use about::{CompletionsArgs, ManArgs, Output, SchemaArgs};
 pub(crate) use decode::{DecodeArgs, WireType};
 pub(crate) use diff::DiffArgs;
 pub(crate) use extract::{ExtractArgs, Format, Framing};
 pub(crate) use follow::FollowArgs;
 pub(crate) use hex::HexArgs;
 pub(crate) use ls::LsArgs;
+pub(crate) use repair::{IndexArgs, IndexCommand, RepairArgs};
 pub(crate) use select::SelectArgs;
 pub(crate) use show::{Payload, ShowArgs};
 pub(crate) use stats::StatsArgs;
-pub(crate) use verify::VerifyArgs;
+pub(crate) use verify::{VerifyArgs, jobs};
 
 use clap::{Parser, Subcommand};
 
 use crate::style::When;
 
-/// Looks inside Corelog and Iggy segment files. Never writes to them.
+/// Looks inside Corelog and Iggy segment files. Changes nothing without --apply.
 #[derive(Debug, Parser)]
 #[command(name = "corelog-dump", version, after_help = EXIT_CODES)]
 pub(crate) struct Args {
@@ -52,8 +56,8 @@ pub(crate) struct Args {
     pub(crate) color: When,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 clean, 1 damage, 2 usage or I/O error. Data goes to \
-standard output, messages to standard error.";
+const EXIT_CODES: &str = "Exit codes: 0 clean, 1 damage, 2 usage or I/O error, 3 repair \
+refused. Data goes to standard output, messages to standard error.";
 
 /// What to do. Each command's help stands on its arguments.
 #[derive(Debug, Subcommand)]
@@ -66,7 +70,12 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     Extract(ExtractArgs),
     Verify(VerifyArgs),
+    Index(IndexArgs),
+    Repair(RepairArgs),
     Decode(DecodeArgs),
+    Schema(SchemaArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 #[cfg(test)]

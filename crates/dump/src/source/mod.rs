@@ -1,9 +1,12 @@
 //! The bytes of one file, through windows: mapped where that is safe, read elsewhere, and with
 //! O_DIRECT where an engine may be writing or where that was asked for.
 
+mod ahead;
 mod reader;
+mod whole;
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +20,7 @@ use crate::map::{Mapping, Pattern};
 use crate::progress::Progress;
 
 use reader::{Of, Reader};
+use whole::Whole;
 
 /// Bytes read ahead by one read, and the longest window of a mapping that nobody asked to be
 /// longer. One read of this size is far cheaper than the checksums over what it brings.
@@ -61,6 +65,7 @@ pub(crate) struct Source {
 enum Bytes {
     Mapped(Mapping),
     Read(Reader),
+    Whole(Whole),
 }
 
 impl Source {
@@ -99,6 +104,27 @@ impl Source {
         Ok(Source { path, file, len, held, bytes, step_bytes: STEP_BYTES, progress })
     }
 
+    /// Opens a file for one pass over all of it: read ahead of its use and never mapped, so that
+    /// neither a page cache nor a file that is cut meanwhile suffers. What the device does not give
+    /// back is stepped over, see [`Source::unreadable`]. One that an engine holds is read as by
+    /// [`Source::open`].
+    pub(crate) fn open_whole(path: &Path, links: Links, access: Access) -> Result<Source, Failure> {
+        let mut source = Source::open(path, links, Access { map: false, ..access })?;
+        if source.held == Held::No && !access.direct {
+            source.bytes = Bytes::Whole(Whole::new(source.len));
+        }
+        Ok(source)
+    }
+
+    /// Blocks that the device did not give back, in ascending order; in the windows every byte of
+    /// them is 0xFF, which no batch begins with.
+    pub(crate) fn unreadable(&self) -> Vec<Range<u64>> {
+        match &self.bytes {
+            Bytes::Mapped(_) | Bytes::Read(_) => Vec::new(),
+            Bytes::Whole(whole) => whole.unreadable(),
+        }
+    }
+
     /// Length of the file when it was opened.
     pub(crate) fn len(&self) -> u64 {
         self.len
@@ -114,6 +140,7 @@ impl Source {
         match &self.bytes {
             Bytes::Mapped(_) => 0,
             Bytes::Read(reader) => reader.read,
+            Bytes::Whole(whole) => whole.bytes_read(),
         }
     }
 
@@ -121,7 +148,7 @@ impl Source {
     pub(crate) fn expect(&mut self, pattern: Pattern) {
         match &self.bytes {
             Bytes::Mapped(map) => map.expect(pattern),
-            Bytes::Read(_) => {}
+            Bytes::Read(_) | Bytes::Whole(_) => {}
         }
         self.step_bytes = match pattern {
             Pattern::Sequential => STEP_BYTES,
@@ -145,6 +172,10 @@ impl Source {
             Bytes::Read(reader) => {
                 let of = Of { file: &self.file, path: &self.path, len: self.len };
                 reader.window(&of, at, end, ahead)
+            }
+            Bytes::Whole(whole) => {
+                let of = Of { file: &self.file, path: &self.path, len: self.len };
+                whole.window(&of, at, end, ahead)
             }
         }
     }
@@ -175,8 +206,10 @@ impl Source {
 
     /// Forgets the bytes that were read, so that the next window reads them again.
     pub(crate) fn reread(&mut self) {
-        if let Bytes::Read(reader) = &mut self.bytes {
-            reader.forget();
+        match &mut self.bytes {
+            Bytes::Mapped(_) => {}
+            Bytes::Read(reader) => reader.forget(),
+            Bytes::Whole(whole) => whole.forget(),
         }
     }
 
@@ -242,21 +275,22 @@ impl std::fmt::Debug for Bytes {
         f.write_str(match self {
             Bytes::Mapped(_) => "Mapped",
             Bytes::Read(_) => "Read",
+            Bytes::Whole(_) => "Whole",
         })
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::io::Write;
 
     const MAPPED: Access = Access { map: true, direct: false, progress: false };
 
-    struct Temporary(PathBuf);
+    pub(crate) struct Temporary(pub(crate) PathBuf);
 
     impl Temporary {
-        fn with(name: &str, bytes: &[u8]) -> Temporary {
+        pub(crate) fn with(name: &str, bytes: &[u8]) -> Temporary {
             let path =
                 std::env::temp_dir().join(format!("corelog-dump-{name}-{}", std::process::id()));
             File::create(&path).and_then(|mut f| f.write_all(bytes)).expect("a temporary file");

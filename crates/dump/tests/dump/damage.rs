@@ -57,7 +57,10 @@ fn a_flip_in_the_middle_of_the_real_segment() {
     assert_eq!(fault["offset"], 1021);
     assert_eq!(fault["field"], "checksum");
     assert!(fault["expected"].is_string() && fault["found"].is_string());
-    assert_eq!(fault.len(), 5);
+    let names: Vec<&str> = fault.keys().map(String::as_str).collect();
+    let contract = ["position", "offset", "field", "expected", "found"];
+    assert_eq!(names, [&contract[..], &["detail", "resumes_at", "resumes_with"]].concat());
+    assert_eq!((&fault["resumes_at"], &fault["resumes_with"]), (&json!(467_888), &json!(1032)));
     assert_eq!(report["faults"].as_array().expect("a list").len(), 1);
 }
 
@@ -263,7 +266,9 @@ fn a_file_under_another_segments_name() {
         let report = judge_at(wrong, &segment.bytes);
         assert_verdict(&report, "corrupt", 2, Some(0));
         let fault = json!({
-            "position": 0, "offset": wrong, "field": "base_offset", "expected": wrong, "found": 100
+            "position": 0, "offset": wrong, "field": "base_offset", "expected": wrong, "found": 100,
+            "detail": format!("base_offset at byte 8: expected {wrong}, found 100"),
+            "resumes_at": 0, "resumes_with": 100
         });
         assert_eq!(report["faults"], json!([fault]));
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::{Scratch, Segment, binary, dump, real_partition, verify, verify_one};
 
-const VERBS: [&[&str]; 11] = [
+const VERBS: [&[&str]; 13] = [
     &["ls"],
     &["ls", "--json"],
     &["show"],
@@ -22,6 +22,8 @@ const VERBS: [&[&str]; 11] = [
     &["extract", "--format", "ndjson"],
     &["verify"],
     &["verify", "--json"],
+    &["index", "check"],
+    &["index", "rebuild"],
 ];
 
 /// The path in a report.
@@ -233,7 +235,7 @@ fn paths_that_do_not_work() {
     for path in
         [without_extension, junk, index, empty_dir, missing, null, fifo, dangling, null_device]
     {
-        for verb in VERBS {
+        for verb in VERBS.iter().chain(&[&["repair"][..], &["repair", "--apply"]]) {
             let args = verb.iter().map(OsStr::new).chain([path.as_os_str()]);
             let ran = dump(args).expect(2);
             assert!(ran.err.contains(path.to_str().expect("UTF-8")), "{verb:?}: {ran:?}");

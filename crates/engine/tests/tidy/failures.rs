@@ -10,7 +10,7 @@ pub(crate) const MAP: &str = "docs/known-failures.md";
 
 /// The classes: their headings in the map, the letters of their entries and the entries' numbers.
 /// An entry that is not listed here is not missed there.
-pub(crate) const CLASSES: [(&str, &str, &[u32]); 10] = [
+pub(crate) const CLASSES: [(&str, &str, &[u32]); 11] = [
     (
         "Recovery and torn writes",
         "REC",
@@ -25,6 +25,7 @@ pub(crate) const CLASSES: [(&str, &str, &[u32]); 10] = [
     ("Full disks, I/O errors, syncs that fail", "IO", &[1, 2, 4, 5, 7, 8, 10, 11, 13, 14]),
     ("Direct I/O", "DIO", &[1, 2, 4, 5, 7, 8]),
     ("Descriptors and limits", "FD", &[1, 2, 4, 5]),
+    ("Tools", "TOOL", &[1, 2, 4, 5, 7, 8]),
 ];
 
 /// Paths without a crate are below this one.

@@ -1,0 +1,73 @@
+//! `repair` and `index` as they were typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// Repair damaged partitions: say what would be done, and with --apply do it.
+///
+/// A torn tail is cut, readable batches around damage become segments of their own, an index that
+/// is of no use is made anew. The original always goes to the partition's quarantine directory
+/// first. Refused (exit code 3) while an engine has the data directory or a segment open. Without
+/// --apply the exit code says whether there is anything to do: 0 no, 1 yes.
+///
+/// Example: corelog-dump repair /var/lib/corelog/streams/0/topics/1/partitions/2
+#[derive(Debug, Args)]
+pub(crate) struct RepairArgs {
+    /// Data directories, topics or partitions.
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Change the files.
+    #[arg(long)]
+    pub(crate) apply: bool,
+    /// One JSON document instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Check the indexes of logs, or make those anew that are of no use.
+///
+/// Example: corelog-dump index check /var/lib/corelog
+#[derive(Debug, Args)]
+pub(crate) struct IndexArgs {
+    #[command(subcommand)]
+    pub(crate) command: IndexCommand,
+}
+
+/// What to do with indexes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum IndexCommand {
+    /// Say of each index whether it is true. Exit code 1 where one is not, or is missing.
+    ///
+    /// Example: corelog-dump index check --json /var/lib/corelog
+    Check(IndexCheckArgs),
+    /// Make indexes anew that are missing, stale or bad; with --apply only, else say which.
+    ///
+    /// Example: corelog-dump index rebuild --apply /var/lib/corelog/streams/0/topics/1/partitions/2
+    Rebuild(IndexRebuildArgs),
+}
+
+/// `index check`.
+#[derive(Debug, Args)]
+pub(crate) struct IndexCheckArgs {
+    /// Data directories, topics, partitions or .log files.
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// One JSON document instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `index rebuild`.
+#[derive(Debug, Args)]
+pub(crate) struct IndexRebuildArgs {
+    /// Data directories, topics, partitions or .log files.
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Change the files.
+    #[arg(long)]
+    pub(crate) apply: bool,
+    /// One JSON document instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,385 @@
+//! `corelog-dump verify` and recovery on the same files, thousands of damages, each from a seed: they
+//! never disagree. And what a repair leaves is opened and served as the repair said.
+
+#[path = "../../storage/tests/common/mod.rs"]
+mod common;
+
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+
+use common::{Log, PARTITION, append_wait, batch, index_file, log_file, place, poll, try_open};
+use corelog_dump::{FileVerdict, Verdict, Verdicts, repair, verdicts};
+use corelog_format::{
+    IndexEntry, Manifest, Mark, SLOT_LEN, admit, index_file_name, segment_file_name,
+};
+use corelog_io::sim::{Rng, Sim};
+use corelog_storage::{Ack, From, LogConfig, OpenReport, PollError};
+
+const ROUNDS: u64 = 4_000;
+const REPAIRS: u64 = 1_500;
+/// The mark's and every batch's time: below what the simulated clock allows.
+const TIME: u64 = 1_000;
+
+/// One segment as it was written.
+#[derive(Clone)]
+struct Segment {
+    first_offset: u64,
+    bytes: Vec<u8>,
+    /// Where its batches stand.
+    batches: Vec<Range<usize>>,
+    next_offset: u64,
+    index: Vec<u8>,
+}
+
+/// A partition at rest.
+struct Files {
+    segments: Vec<Segment>,
+    manifest: Option<Vec<u8>>,
+    /// What an append may not get.
+    next_offset: u64,
+}
+
+fn segment(first_offset: u64, rng: &mut Rng) -> Segment {
+    let (mut bytes, mut batches, mut next, mut index) =
+        (Vec::new(), Vec::new(), first_offset, None);
+    for _ in 0..rng.between(2, 6) {
+        let sizes: Vec<usize> = (0..rng.between(1, 3)).map(|_| rng.below(400) as usize).collect();
+        let mut one = batch(rng.next_u64(), &sizes).to_vec();
+        let time = TIME + next;
+        let header = admit(&one).expect("ours").stamp(u64::from(PARTITION), next, time);
+        one[..header.len()].copy_from_slice(&header);
+        let position = bytes.len() as u64;
+        let entry = IndexEntry { base_offset: next, base_timestamp: time, position };
+        index.get_or_insert(entry);
+        batches.push(bytes.len()..bytes.len() + one.len());
+        bytes.extend_from_slice(&one);
+        next += sizes.len() as u64;
+    }
+    let index = index.map(|entry| entry.encode().to_vec()).unwrap_or_default();
+    Segment { first_offset, bytes, batches, next_offset: next, index }
+}
+
+/// Some segments, with a mark somewhere, or without one.
+fn files(rng: &mut Rng) -> Files {
+    let mut segments: Vec<Segment> = Vec::new();
+    for _ in 0..rng.between(1, 3) {
+        let first = segments.last().map_or(0, |last| last.next_offset);
+        segments.push(segment(first, rng));
+    }
+    let next_offset = segments.last().map_or(0, |last| last.next_offset);
+    let manifest = rng.chance(3, 4).then(|| {
+        let marked = &segments[rng.index(segments.len())];
+        let batch = rng.index(marked.batches.len() + 1);
+        let position = marked.batches.get(batch).map_or(marked.bytes.len(), |at| at.start);
+        let before: u64 = marked.batches[..batch].iter().map(|at| messages(marked, at)).sum();
+        let mark = Mark {
+            segment: marked.first_offset,
+            position: position as u64,
+            next_offset: marked.first_offset + before,
+            last_timestamp: if position == 0 { 0 } else { TIME + marked.first_offset + before - 1 },
+        };
+        let (sequence, incarnation) = (1, place().incarnation);
+        let manifest = Manifest { sequence, incarnation, first_offset: 0, adopted_end: 0, mark };
+        [manifest.encode(), [0; SLOT_LEN]].concat()
+    });
+    Files { segments, manifest, next_offset }
+}
+
+fn messages(segment: &Segment, at: &Range<usize>) -> u64 {
+    let count: [u8; 4] = segment.bytes[at.start + 48..at.start + 52].try_into().expect("four");
+    u64::from(u32::from_le_bytes(count))
+}
+
+/// Harms one place of one segment. True where what is behind it still stands in its place.
+fn harm(files: &mut Files, rng: &mut Rng) -> bool {
+    let number = rng.index(files.segments.len());
+    let segment = &mut files.segments[number];
+    let len = segment.bytes.len();
+    if len < 2 {
+        return true;
+    }
+    let at = rng.index(len);
+    let part = at..(at + rng.between(1, 600) as usize).min(len);
+    let whole = segment.batches[rng.index(segment.batches.len())].clone();
+    let whole = whole.start.min(len)..whole.end.min(len);
+    let kind = rng.below(8);
+    match kind {
+        0 | 1 => segment.bytes[at] ^= 1 << rng.below(8),
+        2 => segment.bytes.truncate(at),
+        3 => segment.bytes[part].fill(0),
+        4 => segment.bytes[part].iter_mut().for_each(|byte| *byte = rng.next_u64() as u8),
+        // A batch that is missing, or stands twice.
+        5 => drop(segment.bytes.drain(whole)),
+        6 => {
+            let copy = segment.bytes[whole.clone()].to_vec();
+            segment.bytes.splice(whole.end..whole.end, copy);
+        }
+        _ => segment.bytes.resize(len + rng.between(1, 9_000) as usize, 0),
+    }
+    !(5..=6).contains(&kind)
+}
+
+/// The files in a directory, and in a simulated one.
+fn lay(files: &Files, dir: &Path, sim: &Sim) {
+    for segment in &files.segments {
+        let first = segment.first_offset;
+        for (name, path, bytes) in [
+            (segment_file_name(first), log_file(first), &segment.bytes),
+            (index_file_name(first), index_file(first), &segment.index),
+        ] {
+            fs::write(dir.join(name), bytes).expect("written");
+            sim.disk().put(path, bytes).expect("room");
+        }
+    }
+    if let Some(manifest) = &files.manifest {
+        fs::write(dir.join("manifest"), manifest).expect("written");
+        sim.disk().put(place().dir.join("manifest"), manifest).expect("room");
+    }
+}
+
+/// What reading from the first offset to the last brings.
+#[derive(Debug, Default)]
+struct Read {
+    /// Base offsets of the batches that were served.
+    served: Vec<u64>,
+    /// Offsets that an answer named as damaged.
+    named: Vec<Range<u64>>,
+}
+
+async fn read(log: &Log) -> Read {
+    let (mut read, mut at) = (Read::default(), 0);
+    loop {
+        match poll(log, From::Offset(at), u32::MAX, 1 << 20).await {
+            Ok(got) if got.messages == 0 => return read,
+            Ok(got) => {
+                read.served.extend(got.batches().iter().map(|batch| batch.header().base_offset));
+                at = got.next;
+            }
+            Err(PollError::Corrupt { resume_offset, .. }) => {
+                let to = resume_offset.unwrap_or(u64::MAX);
+                assert!(to > at, "stepping over from {at} to {to}");
+                read.named.push(at..to);
+                if resume_offset.is_none() {
+                    return read;
+                }
+                at = to;
+            }
+            Err(error) => panic!("a poll at {at}: {error}"),
+        }
+    }
+}
+
+/// Damage that is part of the log: what stands behind the end of a sealed segment is read by nobody.
+fn harmed<'v>(files: &Files, said: &'v Verdicts) -> Vec<&'v FileVerdict> {
+    let last = files.segments.last().map(|segment| segment.first_offset);
+    let counts = |file: &&FileVerdict| {
+        let end = files
+            .segments
+            .iter()
+            .find(|segment| Some(segment.first_offset) == file.first_offset)
+            .and_then(|segment| segment.batches.last().map(|at| at.end as u64));
+        let is_sealed = file.first_offset < last;
+        !is_sealed || file.faults.iter().any(|(at, _)| end.is_none_or(|end| *at < end))
+    };
+    said.files.iter().filter(|file| file.verdict != Verdict::Clean).filter(counts).collect()
+}
+
+fn says_so(report: &OpenReport, read: &Read) -> bool {
+    let OpenReport { damage, quarantined, cut_bytes, .. } = report;
+    !damage.is_empty() || !quarantined.is_empty() || *cut_bytes > 0 || !read.named.is_empty()
+}
+
+/// Why the two disagree.
+fn disagreement(
+    files: &Files,
+    is_simple: bool,
+    said: &Verdicts,
+    report: &OpenReport,
+    read: &Read,
+) -> Option<String> {
+    let batches: u64 = said.files.iter().map(|file| file.batches).sum();
+    let harmed = harmed(files, said);
+    let served = read.served.len() as u64;
+    let (cut, kept_aside) = (report.cut_bytes > 0, !report.quarantined.is_empty());
+    if harmed.is_empty()
+        && says_so(report, read)
+        && said.files.iter().all(|f| f.verdict == Verdict::Clean)
+    {
+        return Some("verify calls it clean, the engine names damage".to_string());
+    }
+    if !harmed.is_empty() && !says_so(report, read) {
+        return Some("verify names damage, the engine does not".to_string());
+    }
+    if served > batches {
+        return Some(format!("verify reads {batches} batches, the engine serves {served}"));
+    }
+    // What is cut and holds batches stands in quarantine; everything else is served. Reading past
+    // several damages, or past batches that have moved, the engine may step further than it must: it
+    // asks for whole batches up to the next place that it knows. What it steps over it names.
+    if served != batches && is_simple && !kept_aside {
+        return Some(format!("one damage: verify reads {batches} batches, the engine {served}"));
+    }
+    if served != batches && read.named.is_empty() && !kept_aside {
+        return Some(format!(
+            "verify reads {batches} batches, the engine {served}, without a word"
+        ));
+    }
+    let only_torn = harmed.iter().all(|file| file.verdict == Verdict::TornTail);
+    if !harmed.is_empty() && only_torn && files.manifest.is_some() && !cut {
+        return Some("verify says a torn tail, the engine cuts nothing".to_string());
+    }
+    let all_torn = said.files.iter().all(|file| file.verdict != Verdict::Corrupt);
+    if all_torn && !report.damage.is_empty() && files.manifest.is_some() {
+        return Some("verify knows of no corruption, the engine does".to_string());
+    }
+    None
+}
+
+#[test]
+fn verify_and_recovery_never_disagree() {
+    let (mut met, mut failures) = ([0_u32; 3], Vec::new());
+    for seed in 0..ROUNDS {
+        let mut rng = Rng::new(seed);
+        let mut files = files(&mut rng);
+        let harms = rng.below(4);
+        let in_place = (0..harms).fold(true, |all, _| harm(&mut files, &mut rng) && all);
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("partitions").join(PARTITION.to_string());
+        fs::create_dir_all(&path).expect("created");
+        let sim = Sim::new(seed);
+        lay(&files, &path, &sim);
+        let said = verdicts(&path);
+        assert!(said.unread.is_empty(), "{said:?}");
+        let (report, read) = sim.run(async {
+            let (log, report) =
+                try_open(sim.platform(), LogConfig::default()).await.expect("it opens");
+            let read = read(&log).await;
+            (report, read)
+        });
+        let worst = said.files.iter().map(|file| file.verdict as usize).max().unwrap_or(0);
+        met[worst] += 1;
+        if let Some(why) = disagreement(&files, harms < 2 && in_place, &said, &report, &read) {
+            failures.push(format!("seed {seed}: {why}\n  {said:?}\n  {report:?}\n  {read:?}"));
+        }
+    }
+    let few = failures.iter().take(5).cloned().collect::<Vec<_>>().join("\n");
+    assert!(failures.is_empty(), "{} of {ROUNDS} disagree, such as\n{few}", failures.len());
+    // Of each verdict there were many.
+    assert!(met.iter().all(|count| *count > 100), "{met:?}");
+}
+
+/// Appends, perhaps until it rolls; drops old segments; is closed or killed.
+async fn live(sim: &Sim, rng: &mut Rng, rolls: bool) {
+    let config = LogConfig { segment_bytes: 1 << 20, ..LogConfig::default() };
+    let (log, _) = try_open(sim.platform(), config).await.expect("it opens");
+    let target = if rolls { 2_500_000 } else { rng.below(20_000) };
+    let mut stored = 0;
+    while stored < target {
+        let count = if rng.chance(1, 50) { 1_000 } else { rng.between(1, 30) };
+        let each = rng.below(if rolls { 3_000 } else { 200 });
+        let sizes: Vec<usize> = (0..count).map(|_| each as usize).collect();
+        let bytes = batch(rng.next_u64(), &sizes);
+        stored += bytes.len() as u64;
+        append_wait(&log, &bytes, Ack::Durable).await;
+    }
+    if rolls && rng.chance(1, 2) {
+        log.trim(log.watermarks().durable()).await.expect("nothing is wrong");
+    }
+    if rng.chance(1, 2) {
+        log.close().await.expect("nothing is wrong");
+    }
+}
+
+/// TOOL-1: what an engine has written is clean, and there is nothing to say about it.
+#[test]
+fn a_thousand_healthy_logs_are_clean() {
+    let mut rolled = 0;
+    for seed in 0..1_000 {
+        let mut rng = Rng::new(seed);
+        let sim = Sim::new(seed);
+        for _ in 0..rng.between(1, 3) {
+            sim.run(live(&sim, &mut rng, seed % 25 == 0));
+            sim.disk().process_kill(seed);
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("partitions").join(PARTITION.to_string());
+        fs::create_dir_all(&path).expect("created");
+        for file in sim.disk().files() {
+            if file.parent() == Some(&*place().dir) {
+                let bytes = sim.disk().contents(&file).expect("it is there");
+                fs::write(path.join(file.file_name().expect("a name")), bytes).expect("written");
+            }
+        }
+        let said = verdicts(&path);
+        let clean = |file: &FileVerdict| file.verdict == Verdict::Clean && file.findings.is_empty();
+        assert!(said.files.iter().all(clean), "seed {seed}: {said:?}");
+        let Verdicts { lost, unread, ignored, files } = said;
+        assert!(lost.is_empty() && unread.is_empty() && ignored.is_empty(), "seed {seed}");
+        rolled += usize::from(files.len() > 1);
+    }
+    assert!(rolled >= 10, "{rolled}");
+}
+
+/// What stands in the directory goes to the simulated disk, where recovery opens it.
+fn carry(dir: &Path, sim: &Sim) {
+    for entry in fs::read_dir(dir).expect("listed").flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            let bytes = fs::read(entry.path()).expect("read");
+            sim.disk().put(place().dir.join(entry.file_name()), &bytes).expect("room");
+        }
+    }
+}
+
+#[test]
+fn what_a_repair_leaves_is_served_as_it_said() {
+    let mut repaired = 0;
+    for seed in 0..REPAIRS {
+        let mut rng = Rng::new(!seed);
+        let mut files = files(&mut rng);
+        for _ in 0..rng.between(1, 3) {
+            harm(&mut files, &mut rng);
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("partitions").join(PARTITION.to_string());
+        fs::create_dir_all(&path).expect("created");
+        lay(&files, &path, &Sim::new(seed));
+        let plan = repair(&path, false).expect("nobody holds it");
+        let done = repair(&path, true).expect("nobody holds it");
+        assert_eq!((plan.needed, &plan.lost), (done.needed, &done.lost), "seed {seed}");
+        repaired += u32::from(done.needed);
+        assert!(!repair(&path, false).expect("nobody holds it").needed, "seed {seed}");
+        let said = verdicts(&path);
+        let batches: u64 = said.files.iter().map(|file| file.batches).sum();
+        let sim = Sim::new(seed);
+        carry(&path, &sim);
+        let (report, read, appended) = sim.run(async {
+            let (log, report) =
+                try_open(sim.platform(), LogConfig::default()).await.expect("it opens");
+            let read = read(&log).await;
+            let appended = append_wait(&log, &batch(seed, &[10]), Ack::Durable).await;
+            (report, read, appended.base_offset)
+        });
+        let what = || format!("seed {seed}: {done:?}\n{said:?}\n{report:?}\n{read:?}");
+        assert_eq!(read.served.len() as u64, batches, "{}", what());
+        assert!(report.cut_bytes == 0 && report.quarantined.is_empty(), "{}", what());
+        if files.manifest.is_some() {
+            assert!(report.damage.is_empty(), "{}", what());
+            assert!(appended >= mark_of(&files), "{}", what());
+        }
+        // Every hole that polls name was announced.
+        for named in &read.named {
+            let is_said = done.lost.iter().any(|(from, to)| {
+                *from <= named.start && to.is_none_or(|to| named.end <= to || named.end == u64::MAX)
+            });
+            assert!(is_said, "{named:?} was not announced: {}", what());
+        }
+    }
+    assert!(u64::from(repaired) > REPAIRS / 2, "{repaired}");
+}
+
+fn mark_of(files: &Files) -> u64 {
+    let manifest = files.manifest.as_deref().expect("one with a manifest");
+    let picked = Manifest::pick(&manifest[..SLOT_LEN], &manifest[SLOT_LEN..]);
+    picked.ok().flatten().map_or(files.next_offset, |(manifest, _)| manifest.mark.next_offset)
+}
