@@ -434,3 +434,35 @@ fn a_tail_made_to_cost_time_ends_the_search() {
         assert_eq!(log.watermarks().appended(), 1);
     });
 }
+
+/// A batch that verifies where the log breaks off, one before it being gone, is no part of the log
+/// any more. It is not thrown away either: cut, it goes to quarantine; kept, its offsets stay taken.
+#[test]
+fn a_batch_that_lost_the_one_before_it_is_neither_thrown_away_nor_overtaken() {
+    for has_mark in [true, false] {
+        let sim = Sim::new(1);
+        filled_and_killed(&sim, LogConfig::default(), &[500; 3]);
+        let mut bytes = sim.disk().contents(log_file(0)).unwrap();
+        let len = 256 + 48 + 500;
+        bytes.truncate(3 * len);
+        let last = bytes[2 * len..].to_vec();
+        bytes.drain(len..2 * len);
+        sim.disk().put(log_file(0), &bytes).unwrap();
+        if !has_mark {
+            sim.disk().delete(place().dir.join("manifest")).unwrap();
+        }
+        sim.run(async {
+            let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
+            let next = append_wait(&log, &batch(9, &[10]), Ack::Durable).await.base_offset;
+            if has_mark {
+                assert_eq!((report.row, next), ("torn tail", 1), "{report:?}");
+                let copy = sim.disk().contents(&report.quarantined[0]).unwrap();
+                assert_eq!(copy, last);
+            } else {
+                assert_eq!((report.row, next), ("damage without a mark", 3), "{report:?}");
+                assert!(sim.disk().contents(log_file(0)).unwrap().ends_with(&last));
+            }
+            log.close().await.unwrap();
+        });
+    }
+}

@@ -3,7 +3,8 @@
 //! A candidate counts only if it verifies, is this partition's, and its offset can be reached from
 //! the damage: a message takes at least 48 bytes, so `n` bytes hold at most `n / 48` offsets. That
 //! keeps a payload that looks like a batch from pushing the log's end far away, and bounds what a
-//! search that gave up (see `SearchBudget`) has to assume.
+//! search that gave up (see `SearchBudget`) has to assume. One that stands just where the log
+//! breaks off is in no payload: it counts whatever its offset, and only as far as its bytes reach.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -96,7 +97,7 @@ pub(super) async fn later<D: Disk>(
     let known = (0, segment);
     let range = 0..len.min(LOG_BYTES_MAX);
     let search = Search { file, partition_id, next_offset: segment, range, known };
-    let mut searched = search.run(0, bytes_read).await?;
+    let mut searched = search.run(bytes_read).await?;
     if len > LOG_BYTES_MAX {
         let next_offset = segment.saturating_add(offsets_in(&(0..len)));
         let furthest = Reached { next_offset, last_timestamp: 0 };
@@ -154,12 +155,13 @@ impl Progress {
 }
 
 impl<F: File> Search<F> {
-    /// Searches from `range.start + skip` on: where damage begins, its first byte is no candidate.
-    pub(super) async fn run(&self, skip: u64, bytes_read: &mut u64) -> Result<Searched, OpenError> {
+    /// Searches all of the range. A batch may stand at its first byte, where the walk stopped: one
+    /// that verifies and does not continue the log.
+    pub(super) async fn run(&self, bytes_read: &mut u64) -> Result<Searched, OpenError> {
         let budget = SearchBudget::of_file(self.range.end - self.range.start);
         let mut progress =
             Progress { found: Searched::default(), budget, blind: false, ahead: AHEAD_BLOCKS };
-        let mut at = self.range.start + skip;
+        let mut at = self.range.start;
         while at < self.range.end {
             let start = align_down(at);
             let far = align_up(at + progress.ahead * BLOCK as u64).max(start + BLOCK as u64);
@@ -242,13 +244,18 @@ impl<F: File> Search<F> {
             let ahead = header.base_offset.checked_sub(self.next_offset);
             let end = position.checked_add(header.batch_length);
             if header.partition_id == u64::from(self.partition_id)
-                && ahead.is_some_and(|ahead| ahead <= offsets_in(&(self.range.start..position)))
+                && ahead.is_some_and(|ahead| self.is_in_reach(ahead, position))
                 && end.is_some_and(|end| end <= self.range.end)
             {
                 return Some(place);
             }
             from = place + 1;
         }
+    }
+
+    /// Whether a batch at `position` can be so many offsets ahead.
+    fn is_in_reach(&self, ahead: u64, position: u64) -> bool {
+        position == self.range.start || ahead <= offsets_in(&(self.range.start..position))
     }
 
     /// Batches one behind the other from `from` on: where they end, and how far they reach.
@@ -271,7 +278,9 @@ impl<F: File> Search<F> {
                 Ok(Some(found)) => {
                     let (next, last_timestamp) =
                         (found.header.end_offset(), found.header.base_timestamp);
+                    let furthest = offsets_in(&(self.range.start..walker.position()));
                     let next_offset = next.unwrap_or(u64::MAX);
+                    let next_offset = next_offset.min(self.next_offset.saturating_add(furthest));
                     reached = reached.and(Reached { next_offset, last_timestamp });
                     run = Some((walker.position(), reached));
                 }

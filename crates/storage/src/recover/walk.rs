@@ -138,9 +138,7 @@ async fn rest<F: File>(
     let range = position..part.file.len().await?;
     let (file, partition_id) = (Rc::clone(&part.file), place.partition_id);
     let search = Search { file, partition_id, next_offset, range, known };
-    // Where damage begins stands no batch. Bytes that could not be read may be there the next time.
-    let skip = u64::from(way.halt.stop != Stop::Unreadable);
-    search.run(skip, &mut report.bytes_read).await
+    search.run(&mut report.bytes_read).await
 }
 
 /// Walks file by file, as long as each continues the one before. A blank file that does not was
