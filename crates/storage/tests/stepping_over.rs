@@ -55,6 +55,38 @@ fn one_damaged_batch_hides_no_other() {
     }
 }
 
+/// Two damaged batches between two index entries hide none that stands between them, as long as one
+/// of their headers is whole: it says where the next batch begins, or that the way to the next
+/// known place is the log's. Without both nothing tells what stands between from a payload.
+#[test]
+fn two_damaged_batches_hide_none_between_them() {
+    const COUNT: u64 = 30;
+    // A bit of the offset, and one of the payload.
+    const HEADER: u64 = 8;
+    const FRAME: u64 = 310;
+    for (first, second) in [(0, 2), (3, 4), (3, 10), (20, 29), (0, 29)] {
+        for harms in [(FRAME, FRAME), (FRAME, HEADER), (HEADER, FRAME), (HEADER, HEADER)] {
+            let sim = Sim::new(first);
+            let config = LogConfig::default();
+            sim.run(filled(sim.platform(), config.clone(), &[500; COUNT as usize]));
+            let len = sim.disk().contents(log_file(0)).unwrap().len() as u64 / COUNT;
+            sim.disk().flip_bit(log_file(0), first * len + harms.0, 3).unwrap();
+            sim.disk().flip_bit(log_file(0), second * len + harms.1, 3).unwrap();
+            let is_hidden = |offset: u64| match harms == (HEADER, HEADER) {
+                true => (first..=second).contains(&offset),
+                false => offset == first || offset == second,
+            };
+            sim.run(async {
+                let log = open(sim.platform(), config).await;
+                let rest: Vec<u64> = (0..COUNT).filter(|offset| !is_hidden(*offset)).collect();
+                let (offsets, _) = read_over(&log).await;
+                assert_eq!(offsets, rest, "batches {first} and {second}, bytes {harms:?}");
+                log.close().await.unwrap();
+            });
+        }
+    }
+}
+
 /// Sectors that the device does not give back hide the batches that stand in their blocks, and no
 /// other, whatever the index knows; when they can be read again, so can the batches.
 #[test]

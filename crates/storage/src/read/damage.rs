@@ -70,12 +70,16 @@ fn error<P: Platform, A: Answer>(
 }
 
 /// The first batch of the segment behind the place where `cursor` stopped, at damage or at what
-/// cannot be read. Between there and the next place that the index names, a batch counts only if
-/// whole batches lead from it to just that place: one that stands in a message's payload does not
-/// pass for a batch of the log.
+/// cannot be read. Where the damaged batch's header is whole, that is where it says that it ends.
+/// Otherwise, between there and the next place that the index names, a batch counts only if
+/// batches lead from it to just that place, whole or with whole headers: one that stands in a
+/// message's payload does not pass for a batch of the log.
 pub(super) async fn behind<P: Platform, A: Answer>(cursor: &Cursor<P, A>) -> Option<Start> {
     let position = cursor.position();
     let (inner, segment) = (&cursor.source().inner, cursor.source().segment);
+    if let Some(start) = stated(cursor).await {
+        return Some(start);
+    }
     let named = named(cursor.source(), cursor.offset(), position).await;
     let source = Source::open(inner, segment).await.ok()?;
     let after = inner.segments.borrow().after(segment);
@@ -87,6 +91,41 @@ pub(super) async fn behind<P: Platform, A: Answer>(cursor: &Cursor<P, A>) -> Opt
     };
     let found = search(source, cursor.offset(), position, last).await;
     found.or(named)
+}
+
+/// The batch that the damaged one where `cursor` stopped leads to, by its header and by those of
+/// damaged ones behind it: each states its place's offset and where the next one begins.
+async fn stated<P: Platform, A: Answer>(cursor: &Cursor<P, A>) -> Option<Start> {
+    let (source, segment) = (cursor.source(), cursor.source().segment);
+    let mut next = stated_end(source, cursor.position(), cursor.offset()).await?;
+    let again = Source::open(&source.inner, segment).await.ok()?;
+    let mut cursor = Cursor::new(again, next);
+    for _ in 0..TRIED_MAX {
+        match cursor.next(&ONE_BATCH).await {
+            Ok(Some(_)) => return Some(Start { hint: false, ..next }),
+            Ok(None) => return None,
+            Err(fault) if !fault.is_of_place() => return None,
+            Err(_) => {}
+        }
+        next = stated_end(cursor.source(), next.position, next.offset).await?;
+        cursor = cursor.restart(next);
+    }
+    None
+}
+
+/// Where the batch at `position` ends and which offset comes there, if a header stands there that
+/// states this place's partition and `offset`. The rest of it may be damaged.
+async fn stated_end<P: Platform, A: Answer>(
+    source: &Source<P, A>,
+    position: u64,
+    offset: u64,
+) -> Option<Start> {
+    let bytes = source.bytes(position, BATCH_HEADER_LEN as u64).await.ok()?;
+    let header = BatchHeader::parse(&bytes).ok()?;
+    let partition_id = u64::from(source.inner.place.partition_id);
+    let fits = header.partition_id == partition_id && header.base_offset == offset;
+    let (end, next) = (position.checked_add(header.batch_length)?, header.end_offset()?);
+    (fits && end <= source.end).then_some(Start { position: end, offset: next, hint: true })
 }
 
 /// The first index entry behind `position`, where `offset` should be, whose batch verifies.
@@ -115,8 +154,9 @@ struct Last {
     offset: Option<u64>,
 }
 
-/// The first batch behind `position`, where one with `offset` is damaged, from which whole batches
-/// lead to `last`.
+/// The first batch at or behind `position`, where one with `offset` should stand, from which
+/// batches lead to `last`. One that stands just there is in nobody's payload: some are missing
+/// before it.
 async fn search<P: Platform, A: Answer>(
     source: Source<P, A>,
     offset: u64,
@@ -127,7 +167,7 @@ async fn search<P: Platform, A: Answer>(
     let end = last.position.unwrap_or(u64::MAX).min(position.saturating_add(LOOK_BYTES_MAX));
     let mut budget = SearchBudget::of_file(end - position);
     let mut cursor = Cursor::new(source, Start { position, offset, hint: true });
-    let mut at = position + 1;
+    let mut at = position;
     let mut look = Look { bytes: LOOK_BYTES, unreadable: 0 };
     while at < end && !budget.is_used_up() {
         let window;
@@ -139,10 +179,13 @@ async fn search<P: Platform, A: Answer>(
             let ahead = header.base_offset.checked_sub(offset);
             // A message takes a frame's header at least.
             let reach = (here - position) / FRAME_HEADER_LEN as u64;
-            if header.partition_id == partition_id && ahead.is_some_and(|n| n > 0 && n <= reach) {
+            let fits = |n| n > 0 && (n <= reach || here == position);
+            if header.partition_id == partition_id && ahead.is_some_and(fits) {
                 let start = Start { position: here, offset: header.base_offset, hint: false };
-                cursor = cursor.restart(Start { hint: true, ..start });
-                if leads_to(&mut cursor, last).await {
+                let leads;
+                (cursor, leads) =
+                    lead_to(cursor.restart(Start { hint: true, ..start }), last).await;
+                if leads {
                     return Some(start);
                 }
                 budget.charge(cursor.position() - here);
@@ -196,20 +239,34 @@ impl Look {
     }
 }
 
-/// True where whole batches lead from `cursor` to just there.
-async fn leads_to<P: Platform, A: Answer>(cursor: &mut Cursor<P, A>, last: Last) -> bool {
+/// True where a whole batch stands at `cursor`, and from there batches lead to just `last`: whole
+/// ones, and damaged ones whose headers are whole. Gives the cursor back where that was decided.
+async fn lead_to<P: Platform, A: Answer>(
+    mut cursor: Cursor<P, A>,
+    last: Last,
+) -> (Cursor<P, A>, bool) {
+    let mut is_first = true;
     loop {
         match cursor.next(&ONE_BATCH).await {
             Ok(Some(_)) => {}
-            Ok(None) | Err(_) => return false,
+            Err(ReadFault::Damage(_)) if !is_first => {
+                let (source, position, offset) =
+                    (cursor.source(), cursor.position(), cursor.offset());
+                let Some(next) = stated_end(source, position, offset).await else {
+                    return (cursor, false);
+                };
+                cursor = cursor.restart(next);
+            }
+            Ok(None) | Err(_) => return (cursor, false),
         }
+        is_first = false;
         let (position, offset) = (cursor.position(), cursor.offset());
         if last.position == Some(position) || last.position.is_none() && last.offset == Some(offset)
         {
-            return last.offset.is_none_or(|last| last == offset);
+            return (cursor, last.offset.is_none_or(|last| last == offset));
         }
         if last.position.is_some_and(|last| position > last) {
-            return false;
+            return (cursor, false);
         }
     }
 }

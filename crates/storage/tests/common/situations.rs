@@ -183,7 +183,7 @@ fn above_the_mark(row: &'static str) -> Option<Situation> {
             let bad = Fault::fail(errno::EIO).of(IoOp::Read).on(name(&log_file(1)));
             // 48 bytes a message, from the batch on to the end of what was written.
             let most = 2 + (scene.at(4) - scene.at(2)) / 48;
-            let situation = scene.is(row, 2, 4, &[0, 1]);
+            let situation = scene.is(row, 4, 4, &[0, 1]).without(2);
             let faults = vec![bad.over(sector).for_ever()];
             Situation { faults, next: 4..=most, damage: &["Unreadable"], ..situation }
         }
