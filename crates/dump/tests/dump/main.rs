@@ -19,5 +19,6 @@ mod show;
 mod snapshots;
 mod stats;
 mod support;
+mod upkeep;
 mod vast;
 mod zoo;

@@ -94,6 +94,9 @@ fn ids_keys_and_payloads() {
             assert_eq!(some.iter().collect::<Vec<_>>(), expected, "{flag}");
             assert!(!some.is_empty(), "{flag}");
         }
+        // Another value of a key that is there is not meant.
+        let other = format!("{name}={value}77777");
+        assert!(messages(&real, &["--key", &other]).is_empty(), "{other}");
     }
     assert!(messages(&real, &["--key", "no such key"]).is_empty());
 
