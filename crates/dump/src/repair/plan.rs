@@ -351,8 +351,10 @@ impl Plan {
         let mark = Mark { segment, position, next_offset, last_timestamp };
         let sequence = manifest.sequence + 1;
         self.manifest = Some(Manifest { sequence, adopted_end, mark, ..*manifest });
-        if end < next_offset && last.is_some() {
-            self.lost.push(Offsets { from: end, to: Some(next_offset) });
+        // Where no batch is left the log still begins where it did.
+        let from = if after.is_empty() { manifest.first_offset } else { end };
+        if from < next_offset && (last.is_some() || after.is_empty()) {
+            self.lost.push(Offsets { from, to: Some(next_offset) });
         }
     }
 
