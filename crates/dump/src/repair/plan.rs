@@ -351,9 +351,10 @@ impl Plan {
         let mark = Mark { segment, position, next_offset, last_timestamp };
         let sequence = manifest.sequence + 1;
         self.manifest = Some(Manifest { sequence, adopted_end, mark, ..*manifest });
-        // Where no batch is left the log still begins where it did.
-        let from = if after.is_empty() { manifest.first_offset } else { end };
-        if from < next_offset && (last.is_some() || after.is_empty()) {
+        // Where no batch is left, the log still begins where it did.
+        let empty = || after.iter().map(|after| after.offsets.end).max();
+        let from = last.map_or_else(|| empty().unwrap_or(manifest.first_offset), |_| end);
+        if from < next_offset {
             self.lost.push(Offsets { from, to: Some(next_offset) });
         }
     }
