@@ -25,6 +25,8 @@ pub(crate) struct Actives {
     parking: Cell<usize>,
     circle: RefCell<VecDeque<Weak<dyn Holder>>>,
     waiting: RefCell<VecDeque<Promise<Permit>>>,
+    /// Who waits for the end of a parking, whatever becomes of the permit.
+    ends: RefCell<VecDeque<Promise<()>>>,
     /// A task is about to look for someone to park.
     looks: Cell<bool>,
 }
@@ -66,6 +68,7 @@ impl Actives {
             parking: Cell::new(0),
             circle: RefCell::default(),
             waiting: RefCell::default(),
+            ends: RefCell::default(),
             looks: Cell::new(false),
         })
     }
@@ -116,13 +119,14 @@ impl Actives {
     /// Parks one that is idle, whatever the limit, and waits for its end. False where none is.
     pub(crate) async fn park_one(self: &Rc<Self>) -> bool {
         let (promise, given) = Promise::new();
-        self.waiting.borrow_mut().push_front(promise);
+        self.ends.borrow_mut().push_back(promise);
         if !self.park_next() {
-            let mine = self.waiting.borrow_mut().pop_front();
+            let mine = self.ends.borrow_mut().pop_back();
             drop(mine);
             return false;
         }
-        drop(given.await);
+        // Not for its permit: above the limit nobody gets that.
+        given.await;
         true
     }
 
@@ -170,6 +174,10 @@ impl Drop for Permit {
         let actives = &self.actives;
         if self.parking {
             actives.parking.set(actives.parking.get() - 1);
+            let ended = actives.ends.borrow_mut().pop_front();
+            if let Some(ended) = ended {
+                ended.give(());
+            }
         }
         actives.out.set(actives.out.get() - 1);
         if actives.out.get() >= actives.limit {
@@ -272,6 +280,14 @@ mod tests {
         opened.busy.set(false);
         actives.park_surplus();
         assert!(poll(wanted).is_some());
+    }
+
+    #[test]
+    fn above_the_limit_too_the_end_of_a_parking_is_told() {
+        let actives = Actives::new(1);
+        let (holder, _above) = (hold(&actives, actives.enter()), actives.enter());
+        assert_eq!(poll(pin!(actives.park_one())), Some(true));
+        assert_eq!((actives.len(), holder.permit.borrow().is_none()), (1, true));
     }
 
     #[test]
