@@ -171,7 +171,8 @@ impl Oracle {
     /// The attempt is in force, or what was stored behind it.
     pub(crate) fn offset_stored(&mut self, who: ConsumerKey, attempt: usize, durable: bool) {
         let stored = self.consumers.of(who);
-        if stored.loose {
+        // The attempts of the life before an opening are not counted any more when it is over.
+        if stored.loose || attempt >= stored.set.len() {
             return;
         }
         stored.now = stored.now.max(attempt);
