@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the runtime's tests of tasks that other threads wake with a glommio whose races are wide
 # open: a copy of its source in which the few instructions between two steps take microseconds. A
-# task that is freed twice there aborts the run. See crates/engine/src/runtime/spawn.rs, `apart`.
+# task that is freed twice there aborts the run. See crates/engine/src/runtime/glommio/spawn.rs, `apart`.
 #
 #   scripts/foreign-wakes.sh [ROUNDS]
 set -euo pipefail

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use corelog_io::Clock;
 
-use super::timers;
+use super::glommio::timers;
 
 /// The clock of a shard.
 #[derive(Clone)]

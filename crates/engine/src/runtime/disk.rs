@@ -15,14 +15,14 @@ use glommio::io::DmaFile;
 
 use super::budget::{Budget, Charge};
 use super::buffer::{RealBuf, RealBytes, Spares};
-use super::fd;
 use super::file::RealFile;
 use super::file_threads::FileOps;
 use super::fileops;
+use super::glommio::fd;
+use super::glommio::spawn::contained;
+use super::glommio::timers;
 use super::inflight::{Flight, InFlight};
 use super::lease::Leases;
-use super::spawn::contained;
-use super::timers;
 use crate::observe::{Meter, Operation};
 
 /// How often a shard that waits for buffers looks whether leases came back: a lease comes back

@@ -13,11 +13,11 @@ use rustix::fs::FlockOperation;
 use super::budget::Charge;
 use super::buffer::RealBytes;
 use super::disk::{Phase, ShardIo};
-use super::error::os_error;
-use super::fd;
 use super::fileops::{self, retry};
+use super::glommio::error::os_error;
+use super::glommio::fd;
+use super::glommio::spawn::{apart, contained};
 use super::inflight::{Flight, InFlight};
-use super::spawn::{apart, contained};
 use super::transfer::{Whole, read_all, write_all};
 use crate::observe::Operation;
 

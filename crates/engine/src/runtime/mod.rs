@@ -2,48 +2,39 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `threads`, `executor` | shard threads: start all or none, run, drain, leave |
-//! | `platform`, `disk`, `file`, `clock`, `spawn` | the traits, implemented |
+//! | `threads` | shard threads: start all or none, join them |
+//! | `platform`, `disk`, `file`, `clock` | the traits, implemented |
 //! | `transfer` | whole reads and writes out of calls that may be cut short |
 //! | `buffer`, `budget` | buffers of the registered pool, counted |
-//! | `huge_alloc`, `huge_pool` | the pool on 2 MiB pages |
+//! | `huge_alloc` | an allocator that puts pools on 2 MiB pages |
 //! | `lease` | buffers lent to other threads |
-//! | `file_threads`, `fileops`, `fd` | what may block, on threads of its own; raw descriptors |
-//! | `counts` | what the executor has done so far |
-//! | `timers` | sleeps; and a pulse that keeps glommio from sleeping over tasks that are ready |
-//! | `watch` | a thread that wakes executors whose pulse has stopped all the same |
+//! | `file_threads`, `fileops` | what may block, on threads of its own |
 //! | `uring`, `direct`, `affinity`, `placement` | what the machine allows, found out at start |
+//! | `glommio` | what is glommio's: executor, tasks, timers, its pool |
 
 mod affinity;
 mod budget;
 mod buffer;
 mod clock;
-mod counts;
 mod direct;
 mod disk;
-mod error;
-mod executor;
-mod fd;
 mod file;
 mod file_threads;
 mod fileops;
+mod glommio;
 mod huge_alloc;
-mod huge_pool;
 mod inflight;
 mod lease;
 mod placement;
 mod platform;
-mod spawn;
 mod start_error;
 mod threads;
-mod timers;
 mod transfer;
 mod uring;
-mod watch;
 
 pub use direct::{DirectIo, DirectIoError};
+pub use glommio::huge_pool::{PoolPages, SmallBecause};
 pub use huge_alloc::HugePageAlloc;
-pub use huge_pool::{PoolPages, SmallBecause};
 pub use start_error::StartError;
 pub use uring::{Facts as UringFacts, UringError};
 

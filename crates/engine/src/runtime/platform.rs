@@ -4,7 +4,7 @@ use corelog_io::Platform;
 
 use super::clock::RealClock;
 use super::disk::RealDisk;
-use super::spawn::RealSpawn;
+use super::glommio::spawn::RealSpawn;
 
 /// The real platform: glommio, io_uring, O_DIRECT.
 #[derive(Clone)]

@@ -14,16 +14,16 @@ use std::time::Duration;
 use super::affinity;
 use super::direct::{self, DirectIo, Probed};
 use super::disk::MemoryLimits;
-use super::executor::{self, Readiness, Seat};
 use super::file_threads::FileThreads;
 use super::fileops::panic_text;
-use super::huge_pool::PoolPages;
+use super::glommio::executor::{self, Readiness, Seat};
+use super::glommio::huge_pool::PoolPages;
+use super::glommio::spawn::PanicHook;
+use super::glommio::watch::Watch;
 use super::placement::{self, Place};
 use super::platform::RealPlatform;
-use super::spawn::PanicHook;
 use super::start_error::StartError;
 use super::uring;
-use super::watch::Watch;
 use crate::observe::Events;
 
 /// How long a shard thread may take to become ready before it is replaced; each next one has twice
@@ -206,7 +206,7 @@ impl Launched {
     }
 
     /// Waits until the shard is ready. An executor's very first turn has no pulse yet, so it can be
-    /// slept over (`timers.rs`): such a thread is given up for a new one. It ends by itself should
+    /// slept over (`glommio/timers.rs`): such a thread is given up for a new one. It ends by itself should
     /// it ever wake, as nobody tells it to go on.
     fn wait_or_replace(&mut self, again: impl Fn() -> Result<Launched, StartError>) -> Readiness {
         let mut patience = START_PATIENCE;

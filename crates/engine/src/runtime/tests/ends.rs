@@ -146,7 +146,7 @@ fn nothing_in_the_directory_stays_open() {
 }
 
 /// Thousands of trips to a file thread and back, each of them a chance for glommio to sleep over
-/// the answer (`timers.rs`): without the pulse this stood still for ever on a busy machine.
+/// the answer (`glommio/timers.rs`): without the pulse this stood still for ever on a busy machine.
 #[test]
 fn answers_of_file_threads_are_not_slept_over() {
     on_shard("hops", |platform, dir| async move {

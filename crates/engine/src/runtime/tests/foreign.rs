@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use corelog_io::{File, Open, Spawn};
 
-use super::super::spawn::apart;
+use super::super::glommio::spawn::apart;
 use super::*;
 
 /// Tasks in a row. The moment that matters is a few instructions long: only the script

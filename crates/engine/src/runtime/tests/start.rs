@@ -5,7 +5,7 @@ use corelog_io::{File, Open};
 use super::fuse::NoDirect;
 use super::*;
 use crate::runtime::direct::DirectIoError;
-use crate::runtime::huge_pool::{PoolPages, SmallBecause};
+use crate::runtime::glommio::huge_pool::{PoolPages, SmallBecause};
 use crate::runtime::placement::Place;
 use crate::runtime::start_error::StartError;
 

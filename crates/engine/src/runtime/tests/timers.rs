@@ -6,7 +6,7 @@ use std::rc::Rc;
 use corelog_io::{Clock, Spawn};
 
 use super::*;
-use crate::runtime::counts::counts;
+use crate::runtime::glommio::counts::counts;
 
 #[test]
 fn sleeps_end_in_the_order_of_their_times_and_none_before() {

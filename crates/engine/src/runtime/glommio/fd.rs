@@ -9,9 +9,9 @@ use glommio::io::{BufferedFile, DmaFile};
 use rustix::io::DupFlags;
 
 use super::error::os_error;
-use super::file::Running;
-use super::file_threads::FileOps;
 use super::spawn::apart;
+use crate::runtime::file::Running;
+use crate::runtime::file_threads::FileOps;
 
 /// A glommio file whose I/O goes through the open file description of `fd`.
 ///
@@ -21,7 +21,7 @@ use super::spawn::apart;
 /// duplicate of `template`, which was opened and probed once, and its NUMBER is then pointed at our
 /// description (dup3 replaces atomically). Everything that glommio remembers of a file besides the
 /// number (alignment, whether the device can be polled) is a property of the device.
-pub(super) fn adopt(template: &DmaFile, fd: OwnedFd) -> io::Result<DmaFile> {
+pub(in crate::runtime) fn adopt(template: &DmaFile, fd: OwnedFd) -> io::Result<DmaFile> {
     let file = template.dup().map_err(os_error)?;
     // SAFETY: the number is open, `file` has just created it and has no I/O on it, and nobody else
     // knows it. `ManuallyDrop`: it stays `file`'s to close.
@@ -31,7 +31,7 @@ pub(super) fn adopt(template: &DmaFile, fd: OwnedFd) -> io::Result<DmaFile> {
 }
 
 /// A second descriptor of the file's open file description.
-pub(super) fn duplicate(file: &DmaFile) -> io::Result<OwnedFd> {
+pub(in crate::runtime) fn duplicate(file: &DmaFile) -> io::Result<OwnedFd> {
     // SAFETY: `file` keeps its number open at least as long as the reference to it lives.
     let fd = unsafe { BorrowedFd::borrow_raw(file.as_raw_fd()) };
     fd.try_clone_to_owned()
@@ -39,14 +39,14 @@ pub(super) fn duplicate(file: &DmaFile) -> io::Result<OwnedFd> {
 
 /// A file to read the ticks of a timerfd from, which is never closed through it: its owner closes
 /// `fd` after the executor has gone.
-pub(super) fn ticking(fd: BorrowedFd<'_>) -> ManuallyDrop<BufferedFile> {
+pub(in crate::runtime) fn ticking(fd: BorrowedFd<'_>) -> ManuallyDrop<BufferedFile> {
     // SAFETY: the number is open. Nothing is written through it, and the owner outlives the executor.
     ManuallyDrop::new(unsafe { BufferedFile::from_raw_fd(fd.as_raw_fd()) })
 }
 
 /// Runs `job` with the descriptor of a file on a file-operations thread. Dropping the future does
 /// not stop the job, and the file stays open until the job has ended.
-pub(super) async fn with_fd<T: Send + 'static>(
+pub(in crate::runtime) async fn with_fd<T: Send + 'static>(
     ops: &FileOps,
     running: Running,
     job: impl FnOnce(BorrowedFd<'_>) -> io::Result<T> + Send + 'static,

@@ -12,21 +12,21 @@ use corelog_io::{BLOCK, Spawn};
 use glommio::io::{DmaFile, OpenOptions};
 use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
 
-use super::affinity;
-use super::clock::RealClock;
-use super::disk::{Phase, RealDisk, ShardIo};
 use super::error::os_error;
-use super::file_threads::FileOps;
-use super::fileops::panic_text;
 use super::huge_pool::{self, PoolPages, SmallBecause};
-use super::placement::{self, Place};
-use super::platform::RealPlatform;
 use super::spawn::{RealSpawn, apart};
-use super::start_error::StartError;
-use super::threads::{RuntimeOptions, ShardEnd, ShardFacts, ShardMain};
 use super::timers::{self, Timers};
 use super::watch::Heart;
 use crate::observe::Meter;
+use crate::runtime::affinity;
+use crate::runtime::clock::RealClock;
+use crate::runtime::disk::{Phase, RealDisk, ShardIo};
+use crate::runtime::file_threads::FileOps;
+use crate::runtime::fileops::panic_text;
+use crate::runtime::placement::{self, Place};
+use crate::runtime::platform::RealPlatform;
+use crate::runtime::start_error::StartError;
+use crate::runtime::threads::{RuntimeOptions, ShardEnd, ShardFacts, ShardMain};
 
 /// A task queue runs this long before the executor turns to I/O (stock: 100 ms, and a read waits
 /// for two of them behind a busy task).
@@ -34,16 +34,16 @@ const PREEMPT_EVERY: Duration = Duration::from_micros(200);
 
 /// What a shard thread needs to begin.
 #[derive(Clone)]
-pub(super) struct Seat {
-    pub(super) number: usize,
-    pub(super) place: Place,
-    pub(super) allowed: Vec<usize>,
-    pub(super) options: RuntimeOptions,
-    pub(super) ops: FileOps,
-    pub(super) heart: Arc<Heart>,
-    pub(super) direct: bool,
+pub(in crate::runtime) struct Seat {
+    pub(in crate::runtime) number: usize,
+    pub(in crate::runtime) place: Place,
+    pub(in crate::runtime) allowed: Vec<usize>,
+    pub(in crate::runtime) options: RuntimeOptions,
+    pub(in crate::runtime) ops: FileOps,
+    pub(in crate::runtime) heart: Arc<Heart>,
+    pub(in crate::runtime) direct: bool,
     /// The probe file, by a path that leads to a descriptor the starter keeps open.
-    pub(super) template: PathBuf,
+    pub(in crate::runtime) template: PathBuf,
 }
 
 /// A shard thread that is ready to go.
@@ -61,10 +61,10 @@ struct Made {
 }
 
 /// What a shard thread says before it waits to be told to go on.
-pub(super) type Readiness = Result<ShardFacts, StartError>;
+pub(in crate::runtime) type Readiness = Result<ShardFacts, StartError>;
 
 /// The life of a shard thread.
-pub(super) fn run_shard(
+pub(in crate::runtime) fn run_shard(
     seat: Seat,
     ready: &mpsc::Sender<Readiness>,
     start: &mpsc::Receiver<()>,

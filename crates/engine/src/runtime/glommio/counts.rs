@@ -4,11 +4,11 @@ use std::cell::Cell;
 
 /// Running totals of the executor of this thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(in crate::runtime) struct Counts {
     /// Turns: each ends with the submissions in the kernel's hands, and the due timers fired.
-    pub(super) turns: u64,
+    pub(in crate::runtime) turns: u64,
     /// Tasks run, each time that one was run.
-    pub(super) tasks: u64,
+    pub(in crate::runtime) tasks: u64,
 }
 
 thread_local! {
@@ -20,7 +20,7 @@ thread_local! {
 /// # Panics
 ///
 /// Where no executor runs on this thread.
-pub(super) fn counts() -> Counts {
+pub(in crate::runtime) fn counts() -> Counts {
     // glommio 0.9 takes its counters away with each reading: two readers would each see what the
     // other has left, so that the sums are kept here.
     let since = glommio::executor().executor_stats();

@@ -6,7 +6,7 @@ use glommio::GlommioError;
 
 /// The operating system's error inside `error`, with its number. glommio's own conversion keeps
 /// only the text, and a caller could no longer tell a full disk from a broken one.
-pub(super) fn os_error<T>(error: GlommioError<T>) -> io::Error {
+pub(in crate::runtime) fn os_error<T>(error: GlommioError<T>) -> io::Error {
     match error {
         GlommioError::IoError(source) | GlommioError::EnhancedIoError { source, .. } => source,
         other => io::Error::other(other.to_string()),

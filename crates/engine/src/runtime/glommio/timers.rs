@@ -57,7 +57,7 @@ thread_local! {
 
 /// The timers of the executor of this thread. Kept until the executor is gone: its rings read from
 /// the descriptors.
-pub(super) struct Timers {
+pub(in crate::runtime) struct Timers {
     alarm: OwnedFd,
     pulse: OwnedFd,
     /// Who sleeps, by the time it is due and a number that tells equal times apart.
@@ -77,7 +77,7 @@ pub(super) struct Timers {
 impl Timers {
     /// Starts the timers of the executor this is called on. They run over all its `run` calls, up
     /// to [`Timers::stop`].
-    pub(super) fn start(heart: Arc<Heart>) -> io::Result<Rc<Timers>> {
+    pub(in crate::runtime) fn start(heart: Arc<Heart>) -> io::Result<Rc<Timers>> {
         let timers = Rc::new(Timers {
             alarm: timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?,
             pulse: timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?,
@@ -107,7 +107,7 @@ impl Timers {
     }
 
     /// Wakes everyone who sleeps, before their time.
-    pub(super) fn wake_all(&self) {
+    pub(in crate::runtime) fn wake_all(&self) {
         self.due.take().into_values().for_each(Waker::wake);
     }
 
@@ -116,7 +116,7 @@ impl Timers {
     ///
     /// The pulse goes on until the executor is gone, by glommio's own timers: their tasks are leaked
     /// as well, and hold nothing.
-    pub(super) async fn stop(&self) {
+    pub(in crate::runtime) async fn stop(&self) {
         for beat in 1..=BEATS as u32 {
             glommio::spawn_local(beats(FAST * beat)).detach();
         }
@@ -230,7 +230,7 @@ fn timespec(duration: Duration) -> Timespec {
 /// # Panics
 ///
 /// When it is polled on a thread without timers.
-pub(super) fn sleep(duration: Duration) -> impl Future<Output = ()> + 'static {
+pub(in crate::runtime) fn sleep(duration: Duration) -> impl Future<Output = ()> + 'static {
     Sleep { duration, key: None, timers: Weak::new() }
 }
 

@@ -14,7 +14,7 @@ use corelog_io::Spawn;
 use glommio::TaskQueueHandle;
 
 use super::counts::counts;
-use super::fileops::panic_text;
+use crate::runtime::fileops::panic_text;
 
 /// Called with the shard's number and the message when a task has panicked.
 pub(crate) type PanicHook = Arc<dyn Fn(usize, &str) + Send + Sync>;
@@ -30,12 +30,12 @@ pub(crate) struct RealSpawn {
 
 impl RealSpawn {
     /// Tasks of shard number `shard`, panics reported to `hook`.
-    pub(super) fn new(shard: usize, hook: PanicHook) -> Self {
+    pub(in crate::runtime) fn new(shard: usize, hook: PanicHook) -> Self {
         RealSpawn { shard, hook, ended: Rc::default() }
     }
 
     /// From now on every task that is woken is dropped instead.
-    pub(super) fn end(&self) {
+    pub(in crate::runtime) fn end(&self) {
         self.ended.set(true);
     }
 }
@@ -91,7 +91,9 @@ fn queue(task: impl Future<Output = ()> + 'static) {
 /// thread sends home what is free. The thread is there at the wrong time easily: it queues the wake,
 /// writes to an eventfd, and only then lets go, while the task runs and ends. Without a handle the
 /// references are all there is, and only the one that takes the last away frees the task.
-pub(super) async fn apart<T: 'static>(task: impl Future<Output = T> + 'static) -> io::Result<T> {
+pub(in crate::runtime) async fn apart<T: 'static>(
+    task: impl Future<Output = T> + 'static,
+) -> io::Result<T> {
     let (reply, answer) = oneshot::channel();
     queue(async move {
         // Nobody waits any more where sending fails: the future was dropped.
@@ -116,7 +118,7 @@ async fn unless(ended: Rc<Cell<bool>>, task: impl Future<Output = ()>) {
 }
 
 /// Runs `task` to its end, or to its panic, of which it answers the message.
-pub(super) async fn contained<T>(task: impl Future<Output = T>) -> Result<T, String> {
+pub(in crate::runtime) async fn contained<T>(task: impl Future<Output = T>) -> Result<T, String> {
     let mut slot = pin!(Some(task));
     let result = poll_fn(|cx| {
         let task = slot.as_mut().as_pin_mut().expect("polled after it was ready");

@@ -23,7 +23,7 @@ const LOOKS_MAX: u32 = 128;
 
 /// What an executor shows of itself.
 #[derive(Default)]
-pub(super) struct Heart {
+pub(in crate::runtime) struct Heart {
     beats: AtomicU64,
     /// Of a task that never ends; `None` before the executor runs and when it is to be dropped.
     waker: Mutex<Option<Waker>>,
@@ -31,25 +31,25 @@ pub(super) struct Heart {
 
 impl Heart {
     /// The pulse goes on.
-    pub(super) fn beat(&self) {
+    pub(in crate::runtime) fn beat(&self) {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whom to wake where it does not.
-    pub(super) fn enter(&self, waker: &Waker) {
+    pub(in crate::runtime) fn enter(&self, waker: &Waker) {
         let old = self.lock().replace(waker.clone());
         drop(old);
     }
 
     /// Nobody is woken any more when this returns. Called on the executor's thread, before the
     /// executor is dropped.
-    pub(super) fn leave(&self) {
+    pub(in crate::runtime) fn leave(&self) {
         let old = self.lock().take();
         drop(old);
     }
 
     /// As [`Heart::leave`], where the executor is leaked and its task may not be touched.
-    pub(super) fn forget(&self) {
+    pub(in crate::runtime) fn forget(&self) {
         mem::forget(self.lock().take());
     }
 
@@ -64,7 +64,7 @@ impl Heart {
 }
 
 /// The thread, for all executors of an engine. Ends when this is dropped.
-pub(super) struct Watch {
+pub(in crate::runtime) struct Watch {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -93,7 +93,7 @@ impl Watch {
     ///
     /// # Errors
     /// There are no threads left.
-    pub(super) fn start() -> io::Result<Watch> {
+    pub(in crate::runtime) fn start() -> io::Result<Watch> {
         let shared = Arc::new(Shared::default());
         let watching = Arc::clone(&shared);
         let thread = thread::Builder::new()
@@ -103,7 +103,7 @@ impl Watch {
     }
 
     /// The heart of one more executor.
-    pub(super) fn heart(&self) -> Arc<Heart> {
+    pub(in crate::runtime) fn heart(&self) -> Arc<Heart> {
         let heart = Arc::new(Heart::default());
         let watched = Watched { heart: Arc::clone(&heart), seen: 0, still: 0 };
         self.shared.lock().hearts.push(watched);

@@ -13,13 +13,13 @@ use std::fs;
 use std::io;
 use std::os::fd::RawFd;
 
-use super::huge_alloc::HUGE;
+use crate::runtime::huge_alloc::HUGE;
 
 /// On what pages a shard's buffer pool lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PoolPages {
-    /// 2 MiB pages from the start: the host's allocator (such as [`super::HugePageAlloc`]) or its
+    /// 2 MiB pages from the start: the host's allocator (such as [`crate::machine::HugePageAlloc`]) or its
     /// system-wide setting gave them.
     Huge,
     /// 2 MiB pages, collapsed by us.
@@ -57,7 +57,7 @@ struct Pool {
 /// Puts the pool that holds `address` onto huge pages, if it is not there already. Call it with the
 /// address of a pool buffer, on the executor's thread, with no I/O in flight. After an error the
 /// executor must not be used: its pool may no longer be registered.
-pub(super) fn collapse(address: usize, pool_len: usize) -> io::Result<PoolPages> {
+pub(in crate::runtime) fn collapse(address: usize, pool_len: usize) -> io::Result<PoolPages> {
     if pool_len < 2 * HUGE {
         return Ok(PoolPages::Small(SmallBecause::PoolSize));
     }

@@ -1,0 +1,21 @@
+//! What is glommio's: its executor and what keeps it awake, its tasks, its pool, its descriptors.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `executor` | a shard's executor: made, run, drained, left |
+//! | `spawn` | tasks, none of which takes the executor down |
+//! | `timers` | sleeps; and a pulse that keeps glommio from sleeping over tasks that are ready |
+//! | `watch` | a thread that wakes executors whose pulse has stopped all the same |
+//! | `counts` | what the executor has done so far |
+//! | `fd` | raw descriptors |
+//! | `huge_pool` | its buffer pool, on 2 MiB pages |
+//! | `error` | its errors, reduced to the system's |
+
+pub(super) mod counts;
+pub(super) mod error;
+pub(super) mod executor;
+pub(super) mod fd;
+pub(super) mod huge_pool;
+pub(super) mod spawn;
+pub(super) mod timers;
+pub(super) mod watch;
