@@ -12,6 +12,7 @@
 //! | `counts` | what the executor has done so far |
 //! | `timers` | sleeps; and a pulse that keeps glommio from sleeping over tasks that are ready |
 //! | `watch` | a thread that wakes executors whose pulse has stopped all the same |
+//! | `ring` | a runtime of our own on io_uring alone |
 //! | `uring`, `direct`, `affinity`, `placement` | what the machine allows, found out at start |
 
 mod affinity;
@@ -33,6 +34,8 @@ mod inflight;
 mod lease;
 mod placement;
 mod platform;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "its user is the next change"))]
+mod ring;
 mod spawn;
 mod start_error;
 mod threads;
