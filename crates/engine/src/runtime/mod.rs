@@ -9,6 +9,7 @@
 //! | `huge_alloc` | an allocator that puts pools on 2 MiB pages |
 //! | `lease` | buffers lent to other threads |
 //! | `file_threads`, `fileops` | what may block, on threads of its own |
+//! | `ring` | a runtime of our own on io_uring alone |
 //! | `uring`, `direct`, `affinity`, `placement` | what the machine allows, found out at start |
 //! | `glommio` | what is glommio's: executor, tasks, timers, its pool |
 
@@ -27,6 +28,8 @@ mod inflight;
 mod lease;
 mod placement;
 mod platform;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "its user is the next change"))]
+mod ring;
 mod start_error;
 mod threads;
 mod transfer;

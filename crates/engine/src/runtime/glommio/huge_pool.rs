@@ -131,7 +131,7 @@ fn registered(fdinfo: &str, address: usize) -> Option<(usize, usize)> {
 
 /// The bytes of huge pages in mappings that overlap the range, out of smaps. A mapping may be larger
 /// than the range: the answer is an upper bound, cut to the range's length.
-fn huge_bytes(smaps: &str, start: usize, len: usize) -> usize {
+pub(in crate::runtime) fn huge_bytes(smaps: &str, start: usize, len: usize) -> usize {
     let mut overlaps = false;
     let mut kib = 0_usize;
     for line in smaps.lines() {

@@ -1,0 +1,35 @@
+//! A runtime on io_uring and nothing else: one executor a thread, and the I/O of its tasks.
+//!
+//! It knows nothing of shards, budgets or panics' texts: that is the layer above, which is the same
+//! over glommio.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `executor` | the loop |
+//! | `tasks`, `remote` | tasks on this thread; and those that other threads have woken |
+//! | `queues`, `ops` | the ring; what each operation keeps until the kernel has answered |
+//! | `file`, `buffer` | what tasks work with |
+//! | `memory`, `buddy` | the pool that buffers are from |
+//! | `timers` | sleeps |
+//! | `local` | what all of these share on a thread |
+
+mod buddy;
+mod buffer;
+mod executor;
+mod file;
+mod local;
+mod memory;
+mod ops;
+mod queues;
+mod remote;
+mod tasks;
+mod timers;
+
+#[cfg(test)]
+mod tests;
+
+pub(super) use buffer::Buffer;
+pub(super) use executor::{Executor, Options, ran, turn_to_io, turns, yield_now};
+pub(super) use file::File;
+pub(super) use tasks::spawn;
+pub(super) use timers::sleep;
