@@ -20,7 +20,7 @@ use crate::lock::DirLock;
 use crate::observe::{Events, ticks};
 use crate::opening::{Opened, Opener};
 use crate::progress::{Listener, Meter, OpenProgress};
-use crate::runtime::{DirectIo, PoolPages, Runtime, RuntimeOptions, StartError};
+use crate::runtime::{DirectIo, PoolPages, Runtime, RuntimeOptions, ShardThreads, StartError};
 use crate::shard_main;
 use crate::trash::Trash;
 use crate::works::Works;
@@ -35,6 +35,7 @@ const SHARDS_MAX: usize = 1024;
 #[must_use = "`open` opens the engine"]
 pub struct EngineBuilder {
     path: PathBuf,
+    runtime: Runtime,
     shards: Option<usize>,
     cpus: Option<Vec<usize>>,
     pin: bool,
@@ -59,6 +60,8 @@ pub struct OpenSummary {
     /// The file system refused O_DIRECT, and [`DirectIo::Preferred`] lets the engine go on
     /// through the page cache: memory use and speed are the kernel's.
     pub without_direct_io: bool,
+    /// What drives the shards.
+    pub runtime: Runtime,
     /// Of each shard, by number: its CPU (`None`: it runs anywhere) and what its buffers lie on.
     pub shards: Vec<(Option<usize>, PoolPages)>,
 }
@@ -67,6 +70,7 @@ impl EngineBuilder {
     pub(crate) fn new(path: &Path) -> EngineBuilder {
         EngineBuilder {
             path: path.to_owned(),
+            runtime: Runtime::default(),
             shards: None,
             cpus: None,
             pin: true,
@@ -77,6 +81,13 @@ impl EngineBuilder {
             slow_io: SLOW_IO,
             listener: None,
         }
+    }
+
+    /// What drives the shards. Default: [`Runtime::Glommio`]; `docs/operations.md` says when the other
+    /// is the better choice. An engine may be opened with another one every time.
+    pub fn runtime(mut self, runtime: Runtime) -> Self {
+        self.runtime = runtime;
+        self
     }
 
     /// How many shards. Default: one for each CPU that the engine may use. More than that is fine
@@ -172,8 +183,8 @@ impl EngineBuilder {
         let doors: Arc<[Door]> = (0..count).map(|_| Door::default()).collect();
         let (bounds, panics) = (Bounds::default(), Arc::new(Panics::default()));
         let main = shard_main::main(seats, Arc::clone(&doors), &self.limits, &panics);
-        let options = self.runtime(&dir, &bounds, &shards, &doors, &panics, &events);
-        let runtime = Runtime::start(options, main)?;
+        let options = self.options(&dir, &bounds, &shards, &doors, &panics, &events);
+        let runtime = ShardThreads::start(options, main)?;
         let facts = runtime.facts().clone();
         // From here on an error closes what runs: see `Starting`.
         let starting = Starting { shards: &shards, runtime: Some(runtime) };
@@ -194,6 +205,7 @@ impl EngineBuilder {
         };
         let opened = OpenSummary {
             without_direct_io: !facts.direct,
+            runtime: self.runtime,
             shards: facts.shards.iter().map(|shard| (shard.place.cpu(), shard.pages)).collect(),
             ..opened
         };
@@ -205,6 +217,7 @@ impl EngineBuilder {
             clock,
             panics,
             direct_io: facts.direct,
+            runtime: self.runtime,
             events,
         };
         control.events.engine_opened(count, &opened, began.elapsed());
@@ -231,7 +244,7 @@ impl EngineBuilder {
         Ok(count)
     }
 
-    fn runtime(
+    fn options(
         &self,
         dir: &DataDir,
         bounds: &Bounds,
@@ -243,6 +256,7 @@ impl EngineBuilder {
         let (watched, panics, told) = (shards.clone(), Arc::clone(panics), events.clone());
         let doors = Arc::clone(doors);
         RuntimeOptions {
+            runtime: self.runtime,
             data_dir: dir.root().to_owned(),
             shards: shards.count(),
             cpus: self.cpus.clone(),
@@ -273,11 +287,11 @@ impl EngineBuilder {
 /// Shards that run while the rest is opened. Dropped, it closes them.
 struct Starting<'a> {
     shards: &'a Shards,
-    runtime: Option<Runtime>,
+    runtime: Option<ShardThreads>,
 }
 
 impl Starting<'_> {
-    fn done(mut self) -> Runtime {
+    fn done(mut self) -> ShardThreads {
         self.runtime.take().expect("taken once")
     }
 }

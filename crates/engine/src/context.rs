@@ -36,6 +36,11 @@ impl Lend<RealBytes> for Lender {
 /// Partitions of this shard are called directly, without mailbox and wake; those of others cross.
 /// The calls are those of [`Client`](crate::Client); the same limits hold, for each job apart.
 ///
+/// What is here works on both runtimes ([`Runtime`](crate::machine::Runtime)), as does any future that is
+/// woken by its waker, such as a channel's. Code that uses glommio itself (its sockets, its timers)
+/// runs on [`Runtime::Glommio`](crate::machine::Runtime::Glommio) only; elsewhere glommio panics, which
+/// ends the task.
+///
 /// Code here must not block: everything on the shard waits for it. Blocking calls of this crate
 /// know that and answer `OnShard`.
 #[derive(Clone)]

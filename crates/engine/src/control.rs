@@ -12,7 +12,7 @@ use crate::context::ShardContext;
 use crate::error::ReopenError;
 use crate::guests::Door;
 use crate::observe::{Events, IoStats, Latencies};
-use crate::runtime::MemoryUse;
+use crate::runtime::{MemoryUse, Runtime};
 use crate::stats::EngineStats;
 use crate::works::Works;
 
@@ -25,6 +25,7 @@ pub(crate) struct Control {
     pub(crate) clock: Arc<ClockKeeper>,
     pub(crate) panics: Arc<Panics>,
     pub(crate) direct_io: bool,
+    pub(crate) runtime: Runtime,
     pub(crate) events: Events,
 }
 
@@ -159,6 +160,7 @@ impl Control {
             latencies,
             io,
             direct_io: self.direct_io,
+            runtime: self.runtime,
             clock_failures,
             clock_failure,
             panics,

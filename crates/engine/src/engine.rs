@@ -17,7 +17,7 @@ use crate::error::{CloseError, RunError};
 use crate::guests::{Door, Refused};
 use crate::lock::DirLock;
 use crate::run::{self, Answer};
-use crate::runtime::{Runtime, ShardEnd};
+use crate::runtime::{ShardEnd, ShardThreads};
 
 /// How long to wait before a full mailbox is asked again to take the request to close.
 const BUSY_WAIT: Duration = Duration::from_millis(1);
@@ -43,7 +43,7 @@ pub struct Engine {
 /// What runs.
 struct Open {
     control: Arc<Control>,
-    runtime: Runtime,
+    runtime: ShardThreads,
     lock: DirLock,
 }
 
@@ -55,7 +55,7 @@ impl Engine {
 
     pub(crate) fn new(
         control: Arc<Control>,
-        runtime: Runtime,
+        runtime: ShardThreads,
         lock: DirLock,
         client_limits: ClientLimits,
         opened: OpenSummary,

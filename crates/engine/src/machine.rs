@@ -1,3 +1,4 @@
-//! What the engine takes from the machine: how files are opened, and the pages under its buffers.
+//! What the engine takes from the machine: what drives its shards, how files are opened, and the pages
+//! under its buffers.
 
-pub use crate::runtime::{DirectIo, HugePageAlloc};
+pub use crate::runtime::{DirectIo, HugePageAlloc, Runtime, UnknownRuntime};

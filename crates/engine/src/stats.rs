@@ -3,6 +3,7 @@
 pub use crate::builder::OpenSummary;
 pub use crate::observe::{IoStats, Latencies, Latency, Timed};
 pub use crate::progress::OpenProgress;
+use crate::runtime::Runtime;
 pub use crate::runtime::{MemoryUse, PoolPages, SmallBecause};
 pub use corelog_shard::{Scope, ShardStats};
 pub use corelog_storage::{
@@ -24,6 +25,8 @@ pub struct EngineStats {
     /// Files are opened with O_DIRECT. False only where the file system refused it and
     /// `DirectIo::Preferred` was asked for.
     pub direct_io: bool,
+    /// What drives the shards.
+    pub runtime: Runtime,
     /// How often the clock record could not be written. While it cannot, appends go on for a few
     /// seconds, then wait.
     pub clock_failures: u64,

@@ -12,8 +12,18 @@ pub(super) fn allowed() -> io::Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
+/// Keeps the calling thread on `cpu`.
+pub(super) fn pin_to(cpu: usize) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    set.set(cpu);
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
 /// Keeps the io-wq workers of the calling thread on `cpus`. The kernel keeps workers and mask by
-/// thread, not by ring: a small ring that is gone again sets it for glommio's.
+/// thread, not by ring: a small ring that is gone again sets it for the executor's.
 pub(super) fn keep_workers_on(cpus: &[usize]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());

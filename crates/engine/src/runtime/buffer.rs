@@ -1,92 +1,148 @@
-//! Buffers that a device can fill and drain: glommio's, counted against the shard's budgets.
-//!
-//! A buffer for writing lies in a box that readers and glommio share. The boxes go round (see
-//! [`Spares`]), so that a shard that appends steadily allocates none.
+//! Buffers that a device can fill and drain: a runtime's own, counted against the shard's budgets.
+#![allow(unsafe_code, reason = "bytes are found by address, beside what keeps them there")]
 
-use std::cell::RefCell;
+use std::ptr::NonNull;
 use std::rc::Rc;
 
-use corelog_io::{BLOCK, Buf};
+use corelog_io::{BLOCK, Buf, align_up};
 use glommio::io::{DmaBuffer, ReadResult};
 
+use super::boxes::{Memory, Shared, Spares};
 use super::budget::{Budget, Charge};
-
-/// Boxes that wait for their next use, at most, and blanks: 512 KiB together, beyond the budget.
-const SPARES_MAX: usize = 64;
+use super::choice::Runtime;
+use super::ring;
 
 /// A writable buffer out of the executor's registered pool.
 pub(crate) struct RealBuf {
-    shared: Shared,
+    shared: Frozen,
 }
 
 /// Immutable bytes: a frozen [`RealBuf`] or what a read brought. Clones share the memory, which
 /// goes back to the pool, and to the budget, with the last of them.
 #[derive(Clone)]
 pub(crate) struct RealBytes {
+    start: NonNull<u8>,
+    len: usize,
     held: Held,
 }
 
+/// What keeps bytes in their place.
 #[derive(Clone)]
 enum Held {
-    Frozen(Shared),
+    Frozen(Frozen),
+    /// What glommio has read lies in a buffer of its own.
     Read {
+        #[expect(dead_code, reason = "held for the bytes that it keeps in their place")]
         result: ReadResult,
-        /// None: no memory behind it (an empty read).
-        charge: Option<Rc<Charge>>,
+        charge: Rc<Charge>,
     },
+    /// No memory: an empty read.
+    Nothing,
 }
 
-/// Boxes between two uses, local to their shard. A box cannot be empty, so it holds one block then:
-/// one that comes back with more gets a blank for it, and puts that down again when it leaves with
-/// more. Nothing is asked of glommio when a box comes back, which may be outside of its executor.
-#[derive(Default)]
-pub(super) struct Spares {
-    boxes: RefCell<Vec<Rc<Boxed>>>,
-    blanks: RefCell<Vec<DmaBuffer>>,
-}
-
-/// A buffer, and what the shard is owed for it.
-struct Boxed {
-    /// Behind a count of its own, as glommio writes from no other form.
-    data: Rc<DmaBuffer>,
-    /// None while it is a spare.
-    lent: Option<Lent>,
-}
-
-struct Lent {
-    /// Bytes of the buffer before it was trimmed.
-    capacity: usize,
-    charge: Charge,
-    /// None: the box does not go round.
-    home: Option<Rc<Spares>>,
-}
-
-/// A box in use. The last clone gives the memory back, and the box.
+/// A buffer that its runtime can write.
 #[derive(Clone)]
-struct Shared(Rc<Boxed>);
+pub(super) enum Frozen {
+    Glommio(Shared<DmaBuffer>),
+    Ring(Shared<ring::Buffer>),
+}
+
+/// A shard's [`Spares`], of its runtime.
+pub(super) enum Boxes {
+    Glommio(Rc<Spares<DmaBuffer>>),
+    Ring(Rc<Spares<ring::Buffer>>),
+}
+
+/// What one read has brought.
+pub(super) enum Piece {
+    Glommio(ReadResult),
+    /// The first so many bytes of the buffer.
+    Ring(ring::Buffer, usize),
+}
+
+impl Boxes {
+    /// None yet.
+    pub(super) fn new(runtime: Runtime) -> Boxes {
+        match runtime {
+            Runtime::Glommio => Boxes::Glommio(Spares::new()),
+            Runtime::Ring => Boxes::Ring(Spares::new()),
+        }
+    }
+
+    fn lend(&self, len: usize, charge: Charge) -> Frozen {
+        match self {
+            Boxes::Glommio(spares) => Frozen::Glommio(spares.lend(len, charge)),
+            Boxes::Ring(spares) => Frozen::Ring(spares.lend(len, charge)),
+        }
+    }
+
+    /// What a read brought, charged with the whole buffer that was read into.
+    pub(super) fn of_read(&self, piece: Piece, charge: Charge) -> RealBytes {
+        let len = piece.as_ref().len();
+        match (self, piece) {
+            _ if len == 0 => RealBytes::new(&[], Held::Nothing),
+            (_, Piece::Glommio(result)) => {
+                let (start, charge) = (NonNull::from(&*result).cast(), Rc::new(charge));
+                RealBytes { start, len, held: Held::Read { result, charge } }
+            }
+            (Boxes::Ring(spares), Piece::Ring(buffer, _)) => {
+                RealBytes::frozen(Frozen::Ring(spares.boxed(buffer, charge)), len)
+            }
+            (Boxes::Glommio(_), Piece::Ring(..)) => unreachable!("a shard has one runtime"),
+        }
+    }
+
+    /// A copy of `bytes`, charged to `charge`.
+    pub(super) fn copy_of(&self, bytes: &[u8], charge: Charge) -> RealBytes {
+        let whole = usize::try_from(align_up(bytes.len() as u64)).unwrap_or(usize::MAX);
+        let mut copy = self.lend(whole, charge);
+        copy.alone_mut()[..bytes.len()].copy_from_slice(bytes);
+        RealBytes::frozen(copy, bytes.len())
+    }
+}
+
+impl Frozen {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Frozen::Glommio(shared) => shared.bytes(),
+            Frozen::Ring(shared) => shared.bytes(),
+        }
+    }
+
+    fn alone_mut(&mut self) -> &mut [u8] {
+        match self {
+            Frozen::Glommio(shared) => shared.alone().bytes_mut(),
+            Frozen::Ring(shared) => shared.alone().bytes_mut(),
+        }
+    }
+
+    fn charged(&self) -> usize {
+        match self {
+            Frozen::Glommio(shared) => shared.charged(),
+            Frozen::Ring(shared) => shared.charged(),
+        }
+    }
+}
 
 impl RealBuf {
     /// A buffer of `len` bytes against `budget`, or `None` where that is used up. Call it on an
     /// executor's thread. Contents are whatever the memory held before.
-    pub(super) fn alloc(budget: &Budget, spares: &Rc<Spares>, len: usize) -> Option<RealBuf> {
+    pub(super) fn alloc(budget: &Budget, boxes: &Boxes, len: usize) -> Option<RealBuf> {
         assert!(len > 0 && len.is_multiple_of(BLOCK), "a buffer of {len} bytes is not of blocks");
         let charge = budget.try_take(len)?;
-        let mut boxed = spares.take(len);
-        let lent = Lent { capacity: len, charge, home: Some(Rc::clone(spares)) };
-        Rc::get_mut(&mut boxed).expect("nobody shares a spare").lent = Some(lent);
-        Some(RealBuf { shared: Shared(boxed) })
+        Some(RealBuf { shared: boxes.lend(len, charge) })
     }
 }
 
 impl AsRef<[u8]> for RealBuf {
     fn as_ref(&self) -> &[u8] {
-        self.shared.0.data.as_bytes()
+        self.shared.bytes()
     }
 }
 
 impl AsMut<[u8]> for RealBuf {
     fn as_mut(&mut self) -> &mut [u8] {
-        self.shared.alone().as_bytes_mut()
+        self.shared.alone_mut()
     }
 }
 
@@ -95,114 +151,92 @@ impl Buf for RealBuf {
 
     fn freeze(mut self, len: usize) -> RealBytes {
         assert!(len.is_multiple_of(BLOCK), "{len} bytes are not whole blocks");
-        self.shared.alone().trim_to_size(len);
-        RealBytes { held: Held::Frozen(self.shared) }
-    }
-}
-
-impl Spares {
-    /// A box with a buffer of `len` bytes.
-    fn take(&self, len: usize) -> Rc<Boxed> {
-        let Some(mut spare) = self.boxes.borrow_mut().pop() else {
-            if len != BLOCK {
-                self.put_down(glommio::allocate_dma_buffer(BLOCK));
-            }
-            return Rc::new(Boxed { data: Rc::new(glommio::allocate_dma_buffer(len)), lent: None });
-        };
-        if len != BLOCK {
-            // Where the pool has no block of that size the memory comes from the global allocator:
-            // correct, slower, and within the same budget.
-            let data = glommio::allocate_dma_buffer(len);
-            let boxed = Rc::get_mut(&mut spare).expect("nobody shares a spare");
-            let blank = Rc::get_mut(&mut boxed.data).expect("nobody shares a spare's buffer");
-            self.put_down(std::mem::replace(blank, data));
+        match &mut self.shared {
+            Frozen::Glommio(shared) => shared.alone().trim(len),
+            Frozen::Ring(shared) => shared.alone().trim(len),
         }
-        spare
-    }
-
-    fn put_down(&self, blank: DmaBuffer) {
-        let mut blanks = self.blanks.borrow_mut();
-        if blanks.len() < SPARES_MAX {
-            blanks.push(blank);
-        }
-    }
-
-    /// Whether a box whose buffer is `data` may become a spare: then `data` is one block.
-    fn fits(&self, data: &mut DmaBuffer, capacity: usize) -> bool {
-        if self.boxes.borrow().len() >= SPARES_MAX {
-            return false;
-        }
-        if capacity == BLOCK {
-            return true;
-        }
-        let Some(blank) = self.blanks.borrow_mut().pop() else { return false };
-        *data = blank;
-        true
-    }
-}
-
-impl Shared {
-    /// The buffer, while nobody shares it: before it is frozen.
-    fn alone(&mut self) -> &mut DmaBuffer {
-        let boxed = Rc::get_mut(&mut self.0).expect("a writable buffer has one owner");
-        Rc::get_mut(&mut boxed.data).expect("no write of a writable buffer is under way")
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        let Some(boxed) = Rc::get_mut(&mut self.0) else { return };
-        let Some(Lent { capacity, charge, home }) = boxed.lent.take() else { return };
-        // glommio may still have the buffer of a write that nobody waits for: that box is dropped.
-        if let Some(home) = home
-            && let Some(data) = Rc::get_mut(&mut boxed.data)
-            && home.fits(data, capacity)
-        {
-            home.boxes.borrow_mut().push(Rc::clone(&self.0));
-        }
-        // Last, as it may wake whoever waits for room.
-        drop(charge);
+        RealBytes::frozen(self.shared, len)
     }
 }
 
 impl RealBytes {
-    /// What a read brought, charged with the whole buffer that was read into.
-    pub(super) fn from_read(result: ReadResult, charge: Charge) -> RealBytes {
-        let charge = if result.is_empty() { None } else { Some(Rc::new(charge)) };
-        RealBytes { held: Held::Read { result, charge } }
+    fn frozen(shared: Frozen, len: usize) -> RealBytes {
+        let start = NonNull::from(&shared.bytes()[..len]).cast();
+        RealBytes { start, len, held: Held::Frozen(shared) }
     }
 
-    /// A copy of `bytes`, charged to `charge`.
-    pub(super) fn copied(bytes: &[u8], charge: Charge) -> RealBytes {
-        let mut data = glommio::allocate_dma_buffer(bytes.len());
-        data.as_bytes_mut().copy_from_slice(bytes);
-        let lent = Some(Lent { capacity: bytes.len(), charge, home: None });
-        RealBytes { held: Held::Frozen(Shared(Rc::new(Boxed { data: Rc::new(data), lent }))) }
+    fn new(bytes: &'static [u8], held: Held) -> RealBytes {
+        RealBytes { start: NonNull::from(bytes).cast(), len: bytes.len(), held }
     }
 
     /// Bytes of the budget that the memory behind them occupies.
     pub(super) fn charged(&self) -> usize {
         match &self.held {
-            Held::Frozen(shared) => shared.0.lent.as_ref().map_or(0, |lent| lent.charge.bytes()),
-            Held::Read { charge, .. } => charge.as_ref().map_or(0, |charge| charge.bytes()),
+            Held::Frozen(shared) => shared.charged(),
+            Held::Read { charge, .. } => charge.bytes(),
+            Held::Nothing => 0,
         }
     }
 
-    /// The bytes in the form in which glommio writes them, and `None` for those of a read: glommio
-    /// cannot write from the buffer of a read.
-    pub(super) fn writable(&self) -> Option<Rc<DmaBuffer>> {
+    /// The buffer, where it is one that the runtime can write and holds these bytes and no others:
+    /// glommio cannot write from the buffer of a read.
+    pub(super) fn writable(&self) -> Option<&Frozen> {
         match &self.held {
-            Held::Frozen(shared) => Some(Rc::clone(&shared.0.data)),
-            Held::Read { .. } => None,
+            Held::Frozen(shared) if shared.bytes().len() == self.len => Some(shared),
+            Held::Frozen(_) | Held::Read { .. } | Held::Nothing => None,
         }
     }
 }
 
 impl AsRef<[u8]> for RealBytes {
     fn as_ref(&self) -> &[u8] {
-        match &self.held {
-            Held::Frozen(shared) => shared.0.data.as_bytes(),
-            Held::Read { result, .. } => result,
+        // SAFETY: the bytes are those of `held`, which was made with them: a buffer behind an `Rc`, or
+        // inside of glommio's own, that stays in its place and is not written to while it is shared.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Piece::Glommio(result) => result,
+            Piece::Ring(buffer, len) => &buffer.as_bytes()[..*len],
         }
+    }
+}
+
+impl Memory for DmaBuffer {
+    fn alloc(len: usize) -> DmaBuffer {
+        glommio::allocate_dma_buffer(len)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.as_bytes()
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.as_bytes_mut()
+    }
+
+    fn trim(&mut self, len: usize) {
+        self.trim_to_size(len);
+    }
+}
+
+impl Memory for ring::Buffer {
+    fn alloc(len: usize) -> ring::Buffer {
+        ring::Buffer::alloc(len)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.as_bytes()
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.as_bytes_mut()
+    }
+
+    fn trim(&mut self, len: usize) {
+        self.trim_to_size(len);
     }
 }

@@ -7,11 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use corelog_io::Clock;
 
-use super::glommio::timers;
+use super::choice::Runtime;
 
 /// The clock of a shard.
 #[derive(Clone)]
 pub(crate) struct RealClock {
+    runtime: Runtime,
     floor: Arc<AtomicU64>,
     ceiling: Arc<AtomicU64>,
 }
@@ -19,8 +20,8 @@ pub(crate) struct RealClock {
 impl RealClock {
     /// A clock that shows at least `floor` and may stamp up to `ceiling`, which the clock keeper
     /// raises after the higher ceiling has become durable (Release there, Acquire here).
-    pub(super) fn new(floor: Arc<AtomicU64>, ceiling: Arc<AtomicU64>) -> Self {
-        RealClock { floor, ceiling }
+    pub(super) fn new(runtime: Runtime, floor: Arc<AtomicU64>, ceiling: Arc<AtomicU64>) -> Self {
+        RealClock { runtime, floor, ceiling }
     }
 }
 
@@ -37,6 +38,6 @@ impl Clock for RealClock {
     }
 
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + 'static {
-        timers::sleep(duration)
+        self.runtime.sleep(duration)
     }
 }

@@ -11,18 +11,17 @@ use std::task::Poll;
 use std::time::Duration;
 
 use corelog_io::{Disk, IoError, IoOp, Open};
-use glommio::io::DmaFile;
 
 use super::budget::{Budget, Charge};
-use super::buffer::{RealBuf, RealBytes, Spares};
+use super::buffer::{Boxes, RealBuf, RealBytes};
+use super::choice::Runtime;
 use super::file::RealFile;
 use super::file_threads::FileOps;
 use super::fileops;
-use super::glommio::fd;
-use super::glommio::spawn::contained;
-use super::glommio::timers;
+use super::handle::Adopter;
 use super::inflight::{Flight, InFlight};
 use super::lease::Leases;
+use super::spawn::contained;
 use crate::observe::{Meter, Operation};
 
 /// How often a shard that waits for buffers looks whether leases came back: a lease comes back
@@ -37,19 +36,20 @@ pub(crate) struct RealDisk {
 
 /// What a shard's files share.
 pub(super) struct ShardIo {
+    pub(super) runtime: Runtime,
     pub(super) ops: FileOps,
     pub(super) flights: InFlight,
     pub(super) phase: Cell<Phase>,
     pub(super) leases: Leases<RealBytes>,
     write_budget: Budget,
-    spares: Rc<Spares>,
+    pub(super) boxes: Boxes,
     read_budget: Budget,
     /// True while a task looks for leases that came back.
     reclaiming: Cell<bool>,
     /// O_DIRECT handles, or buffered ones.
     direct: bool,
     /// Taken at the end, to be closed: what a partition that failed has left may keep `self` alive.
-    pub(super) template: RefCell<Option<DmaFile>>,
+    pub(super) adopter: RefCell<Option<Adopter>>,
     pub(super) meter: Rc<Meter>,
     /// Reads that found no buffer free.
     read_waits: Cell<u64>,
@@ -104,23 +104,25 @@ pub struct MemoryUse {
 
 impl ShardIo {
     pub(super) fn new(
+        runtime: Runtime,
         ops: FileOps,
-        template: DmaFile,
+        adopter: Adopter,
         direct: bool,
         limits: MemoryLimits,
         meter: Rc<Meter>,
     ) -> ShardIo {
         ShardIo {
+            runtime,
             ops,
             flights: InFlight::default(),
             phase: Cell::new(Phase::Open),
             leases: Leases::new(limits.lease_slots, limits.lease_bytes),
             write_budget: Budget::new(limits.write_bytes),
-            spares: Rc::default(),
+            boxes: Boxes::new(runtime),
             read_budget: Budget::new(limits.read_bytes),
             reclaiming: Cell::new(false),
             direct,
-            template: RefCell::new(Some(template)),
+            adopter: RefCell::new(Some(adopter)),
             meter,
             read_waits: Cell::new(0),
         }
@@ -159,7 +161,10 @@ impl ShardIo {
     pub(super) fn timed(&self, op: IoOp, path: &Rc<Path>, position: Option<u64>) -> Operation {
         let operation = self.meter.begin(op, path, position);
         if !self.meter.is_over() && !self.meter.watched.replace(true) {
-            glommio::spawn_local(contained(look(Rc::clone(&self.meter)))).detach();
+            let look = contained(look(self.runtime, Rc::clone(&self.meter)));
+            self.runtime.queue(async {
+                let _ = look.await;
+            });
         }
         operation
     }
@@ -170,9 +175,9 @@ impl ShardIo {
         }
         let this = Rc::clone(self);
         let flight = this.flights.begin();
-        glommio::spawn_local(async move {
+        self.runtime.queue(async move {
             loop {
-                timers::sleep(RECLAIM_EVERY).await;
+                this.runtime.sleep(RECLAIM_EVERY).await;
                 this.leases.reclaim();
                 if !this.read_budget.has_waiters() {
                     break;
@@ -180,16 +185,15 @@ impl ShardIo {
             }
             this.reclaiming.set(false);
             drop(flight);
-        })
-        .detach();
+        });
     }
 }
 
 /// Looks for operations that do not end while any is under way. Ends with the shard, which wakes it:
 /// glommio leaks a task that sleeps when its executor goes, and this one holds the histograms.
-async fn look(meter: Rc<Meter>) {
+async fn look(runtime: Runtime, meter: Rc<Meter>) {
     loop {
-        let mut sleep = pin!(timers::sleep(meter.look_every()));
+        let mut sleep = pin!(runtime.sleep(meter.look_every()));
         let slept_or_over = poll_fn(|cx| match meter.is_over() {
             true => Poll::Ready(()),
             false => sleep.as_mut().poll(cx),
@@ -272,9 +276,9 @@ impl Disk for RealDisk {
 
     fn alloc(&self, len: usize) -> Option<RealBuf> {
         let io = &self.io;
-        RealBuf::alloc(&io.write_budget, &io.spares, len).or_else(|| {
+        RealBuf::alloc(&io.write_budget, &io.boxes, len).or_else(|| {
             io.leases.reclaim();
-            RealBuf::alloc(&io.write_budget, &io.spares, len)
+            RealBuf::alloc(&io.write_budget, &io.boxes, len)
         })
     }
 
@@ -285,12 +289,12 @@ impl Disk for RealDisk {
         let fd = self.timed(IoOp::Open, path, opening).await?;
         let failed = |source| IoError::new(IoOp::Open, path, source);
         let _opening = self.io.begin().map_err(failed)?;
-        let dma = match &*self.io.template.borrow() {
-            Some(template) => fd::adopt(template, fd),
+        let handle = match &*self.io.adopter.borrow() {
+            Some(adopter) => adopter.adopt(fd),
             None => Err(io::Error::other("the shard has ended")),
         };
-        let dma = dma.map_err(failed)?;
-        Ok(RealFile::new(Rc::clone(&self.io), path, dma, how.lock))
+        let handle = handle.map_err(failed)?;
+        Ok(RealFile::new(Rc::clone(&self.io), path, handle, how.lock))
     }
 
     async fn list(&self, dir: &Path) -> Result<Vec<(OsString, bool)>, IoError> {

@@ -1,31 +1,32 @@
-//! An open file: reads and writes through glommio, everything that may block on a file thread.
+//! An open file: reads and writes through the runtime, everything that may block on a file thread.
 
-use std::future::Future;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::rc::Rc;
 
 use corelog_io::{BLOCK, File, IoError, IoOp, Spawn};
-use glommio::io::{DmaBuffer, DmaFile, ReadResult};
 use rustix::fs::FlockOperation;
 
 use super::budget::Charge;
 use super::buffer::RealBytes;
 use super::disk::{Phase, ShardIo};
+use super::fd;
 use super::fileops::{self, retry};
-use super::glommio::error::os_error;
-use super::glommio::fd;
-use super::glommio::spawn::{apart, contained};
+use super::handle::Handle;
 use super::inflight::{Flight, InFlight};
+use super::spawn::contained;
 use super::transfer::{Whole, read_all, write_all};
 use crate::observe::Operation;
 
 /// A file of the real disk. See [`File`] for what its operations promise.
 ///
-/// Every read and write runs in a task of its own, detached, that owns the file and the buffer: a
-/// future that is dropped loses the answer, never the operation. It also polls glommio's future from
-/// one place only, which keeps a clone of the waker for EACH poll and panics at 32,767.
+/// Every read and write is a task that owns the file and the buffer ([`Runtime::detached`]): a future
+/// that is dropped loses the answer, never the operation. On glommio it is a task of the executor
+/// from the start, so that glommio's future is polled from one place only: it keeps a clone of the
+/// waker for EACH poll and panics at 32,767.
+///
+/// [`Runtime::detached`]: super::choice::Runtime::detached
 pub(crate) struct RealFile {
     file: Rc<OpenFile>,
 }
@@ -33,7 +34,7 @@ pub(crate) struct RealFile {
 /// What all operations on a file share; the last one closes it.
 struct OpenFile {
     /// Taken out only to be closed.
-    dma: Option<DmaFile>,
+    handle: Option<Handle>,
     path: Rc<Path>,
     locked: bool,
     shard: Rc<ShardIo>,
@@ -49,10 +50,9 @@ pub(super) struct Running {
 }
 
 impl RealFile {
-    /// A file over an open descriptor's glommio twin.
-    pub(super) fn new(shard: Rc<ShardIo>, path: &Path, dma: DmaFile, locked: bool) -> RealFile {
+    pub(super) fn new(shard: Rc<ShardIo>, path: &Path, handle: Handle, locked: bool) -> RealFile {
         let flights = InFlight::default();
-        let file = OpenFile { dma: Some(dma), path: path.into(), locked, shard, flights };
+        let file = OpenFile { handle: Some(handle), path: path.into(), locked, shard, flights };
         RealFile { file: Rc::new(file) }
     }
 
@@ -66,18 +66,6 @@ impl RealFile {
         IoError::new(op, &self.file.path, source)
     }
 
-    /// Runs `task` detached, to its end, whether or not the answer is waited for. It begins at once.
-    /// Only for tasks that no other thread wakes, see [`apart`].
-    async fn detached<T: 'static>(
-        task: impl Future<Output = io::Result<T>> + 'static,
-    ) -> io::Result<T> {
-        match glommio::spawn_local(contained(task)).detach().await {
-            Some(Ok(answer)) => answer,
-            Some(Err(panic)) => Err(io::Error::other(panic)),
-            None => Err(io::Error::other("the shard has ended")),
-        }
-    }
-
     async fn on_file_thread<T: Send + 'static>(
         &self,
         op: IoOp,
@@ -85,34 +73,37 @@ impl RealFile {
     ) -> Result<T, IoError> {
         let failed = |source| self.error(op, source);
         let running = self.running().map_err(failed)?;
-        let (shard, operation) = (Rc::clone(&self.file.shard), running.timed(op, None));
-        let done = fd::with_fd(&shard.ops, running, job).await;
+        let operation = running.timed(op, None);
+        let done = fd::with_fd(running, job).await;
         operation.ended(done.is_err());
         done.map_err(failed)
     }
 }
 
 impl OpenFile {
-    fn dma(&self) -> &DmaFile {
-        self.dma.as_ref().expect("only the last owner takes it")
+    fn handle(&self) -> &Handle {
+        self.handle.as_ref().expect("only the last owner takes it")
     }
 }
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        let Some(dma) = self.dma.take() else { return };
+        let Some(handle) = self.handle.take() else { return };
         if self.shard.phase.get() == Phase::Left {
-            // The executor has left its loop: glommio closes the number when it is run once more.
+            // The executor has left its loop: dropped, the handle closes itself; glommio does it when
+            // it is run once more.
             return;
         }
-        let shard = Rc::clone(&self.shard);
+        let (runtime, shard) = (self.shard.runtime, Rc::clone(&self.shard));
         let (locked, flight) = (self.locked, shard.flights.begin());
         let closing = async move {
             // A dropped handle has nobody to tell.
-            let _ = retire(&shard, dma, locked).await;
+            let _ = retire(&shard, handle, locked).await;
             drop(flight);
         };
-        glommio::spawn_local(contained(closing)).detach();
+        runtime.queue(async {
+            let _ = contained(closing).await;
+        });
     }
 }
 
@@ -122,10 +113,10 @@ impl Drop for OpenFile {
 /// blocks of a removed file, which takes milliseconds for a large one. The lock is released by hand
 /// before, as io_uring may keep a reference to the description for a moment after an operation was
 /// answered, and whoever opens the file next must find it free.
-async fn retire(shard: &ShardIo, dma: DmaFile, locked: bool) -> io::Result<()> {
+async fn retire(shard: &ShardIo, handle: Handle, locked: bool) -> io::Result<()> {
     // No descriptor left for the twin: close on this thread, the lock goes with the description.
-    let twin = fd::duplicate(&dma).ok();
-    let closed = dma.close().await.map_err(os_error);
+    let twin = handle.as_fd().try_clone_to_owned().ok();
+    let closed = handle.close().await;
     if let Some(twin) = twin {
         shard
             .ops
@@ -155,7 +146,7 @@ impl File for RealFile {
             operation.ended(read.is_err());
             read
         };
-        Self::detached(read).await.map_err(failed)
+        self.file.shard.runtime.detached(read).await.map_err(failed)
     }
 
     async fn write_at(&self, bytes: RealBytes, at: u64) -> Result<(), IoError> {
@@ -168,7 +159,7 @@ impl File for RealFile {
             operation.ended(written.is_err());
             written
         };
-        Self::detached(write).await.map_err(failed)
+        self.file.shard.runtime.detached(write).await.map_err(failed)
     }
 
     fn write_then<S: Spawn>(
@@ -206,11 +197,11 @@ impl File for RealFile {
         // Never repeated, not even for EINTR: the kernel reports a lost write once.
         let operation = running.timed(IoOp::Sync, None);
         let sync = async move {
-            let synced = running.file.dma().fdatasync().await.map_err(os_error);
+            let synced = running.handle().fdatasync().await;
             operation.ended(synced.is_err());
             synced
         };
-        Self::detached(sync).await.map_err(failed)
+        self.file.shard.runtime.detached(sync).await.map_err(failed)
     }
 
     async fn allocate(&self, len: u64) -> Result<(), IoError> {
@@ -236,15 +227,15 @@ impl File for RealFile {
         let failed = |source| IoError::new(IoOp::Close, &path, source);
         let mut file = Rc::try_unwrap(self.file)
             .map_err(|_| failed(io::Error::other("an operation on it began while it closed")))?;
-        let dma = file.dma.take().expect("only the last owner takes it");
+        let handle = file.handle.take().expect("only the last owner takes it");
         let shard = Rc::clone(&file.shard);
-        let (locked, flight) = (file.locked, shard.flights.begin());
+        let (runtime, locked, flight) = (shard.runtime, file.locked, shard.flights.begin());
         let closing = async move {
-            let closed = retire(&shard, dma, locked).await;
+            let closed = retire(&shard, handle, locked).await;
             drop(flight);
             closed
         };
-        apart(closing).await.flatten().map_err(failed)
+        runtime.apart(closing).await.flatten().map_err(failed)
     }
 }
 
@@ -267,48 +258,24 @@ impl Running {
     }
 
     /// The file; open as long as `self`.
-    pub(super) fn dma(&self) -> &DmaFile {
-        self.file.dma()
+    pub(super) fn handle(&self) -> &Handle {
+        self.file.handle()
+    }
+
+    pub(super) fn shard(&self) -> &ShardIo {
+        &self.file.shard
     }
 
     async fn read(&self, at: u64, len: usize, charge: Charge) -> io::Result<RealBytes> {
-        // Only the aligned call: `read_at` answers bytes beyond the end of the file.
-        let once =
-            async |at, len| self.dma().read_at_aligned(at, len).await.map(Piece).map_err(os_error);
+        let once = async |at, len| self.handle().read(at, len).await;
         Ok(match read_all(at, len, once).await? {
-            Whole::One(Piece(read)) => RealBytes::from_read(read, charge),
-            Whole::Joined(bytes) => RealBytes::copied(&bytes, charge),
+            Whole::One(piece) => self.shard().boxes.of_read(piece, charge),
+            Whole::Joined(bytes) => self.shard().boxes.copy_of(&bytes, charge),
         })
     }
 
     async fn write(&self, bytes: RealBytes, at: u64) -> io::Result<()> {
-        let all = bytes.as_ref();
-        let once = async |done: usize| {
-            // glommio writes whole buffers, so a rest needs one of its own, and so does what a read
-            // brought. It is not counted against the budget: waiting for room here could wait for
-            // this very write.
-            let data = match bytes.writable() {
-                Some(data) if done == 0 => data,
-                _ => copied(&all[done..]),
-            };
-            self.dma().write_rc_at(data, at + done as u64).await.map_err(os_error)
-        };
-        write_all(all.len(), once).await
+        let once = async |done| self.handle().write(&bytes, done, at).await;
+        write_all(bytes.as_ref().len(), once).await
     }
-}
-
-/// What a call of glommio's brought, as bytes.
-struct Piece(ReadResult);
-
-impl AsRef<[u8]> for Piece {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-/// A glommio buffer with a copy of `bytes`.
-fn copied(bytes: &[u8]) -> Rc<DmaBuffer> {
-    let mut data = glommio::allocate_dma_buffer(bytes.len());
-    data.as_bytes_mut().copy_from_slice(bytes);
-    Rc::new(data)
 }

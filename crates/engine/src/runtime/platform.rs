@@ -4,9 +4,9 @@ use corelog_io::Platform;
 
 use super::clock::RealClock;
 use super::disk::RealDisk;
-use super::glommio::spawn::RealSpawn;
+use super::spawn::RealSpawn;
 
-/// The real platform: glommio, io_uring, O_DIRECT.
+/// The real platform: io_uring by one of the runtimes, O_DIRECT.
 #[derive(Clone)]
 pub(crate) struct RealPlatform {
     disk: RealDisk,

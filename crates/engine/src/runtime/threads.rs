@@ -12,16 +12,17 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::affinity;
+use super::choice::Runtime;
 use super::direct::{self, DirectIo, Probed};
 use super::disk::MemoryLimits;
 use super::file_threads::FileThreads;
 use super::fileops::panic_text;
-use super::glommio::executor::{self, Readiness, Seat};
-use super::glommio::huge_pool::PoolPages;
-use super::glommio::spawn::PanicHook;
 use super::glommio::watch::Watch;
+use super::life::{self, Readiness, Seat};
+use super::pages::PoolPages;
 use super::placement::{self, Place};
 use super::platform::RealPlatform;
+use super::spawn::PanicHook;
 use super::start_error::StartError;
 use super::uring;
 use crate::observe::Events;
@@ -35,6 +36,8 @@ const START_ATTEMPTS: u32 = 5;
 /// How the shards of an engine are to run.
 #[derive(Clone)]
 pub(crate) struct RuntimeOptions {
+    /// What they run on.
+    pub(crate) runtime: Runtime,
     /// An existing directory on the file system that will hold the data.
     pub(crate) data_dir: PathBuf,
     /// Shards to start, at least one.
@@ -89,10 +92,10 @@ pub(crate) enum ShardEnd {
 }
 
 /// Running shards.
-pub(crate) struct Runtime {
+pub(crate) struct ShardThreads {
     shards: Vec<JoinHandle<ShardEnd>>,
-    /// Until the shards have ended.
-    watch: Watch,
+    /// Over glommio's executors, until they have ended.
+    watch: Option<Watch>,
     files: FileThreads,
     facts: RuntimeFacts,
 }
@@ -115,24 +118,30 @@ pub(crate) struct ShardFacts {
     pub(crate) pages: PoolPages,
 }
 
-impl Runtime {
+impl ShardThreads {
     /// Starts the shards and the file threads. Nothing of `main` runs unless all could start.
-    pub(crate) fn start(options: RuntimeOptions, main: ShardMain) -> Result<Runtime, StartError> {
-        uring::check()?;
+    pub(crate) fn start(
+        options: RuntimeOptions,
+        main: ShardMain,
+    ) -> Result<ShardThreads, StartError> {
+        uring::check(options.runtime)?;
         let probed = direct::probe(&options.data_dir, options.direct_io)?;
         Self::start_with(options, main, probed)
     }
 
-    /// [`Runtime::start`] with what a probe has found.
+    /// [`ShardThreads::start`] with what a probe has found.
     pub(super) fn start_with(
         options: RuntimeOptions,
         main: ShardMain,
         probed: Probed,
-    ) -> Result<Runtime, StartError> {
+    ) -> Result<ShardThreads, StartError> {
         let allowed = usable_cpus(options.cpus.as_deref()).map_err(StartError::Cpus)?;
         let (files, ops) =
             FileThreads::start(options.file_threads.max(1)).map_err(StartError::Thread)?;
-        let watch = Watch::start().map_err(StartError::Thread)?;
+        let watch = match options.runtime {
+            Runtime::Glommio => Some(Watch::start().map_err(StartError::Thread)?),
+            Runtime::Ring => None,
+        };
         let places = placement::places(options.shards, options.pin, &allowed);
         let template = PathBuf::from(format!("/proc/self/fd/{}", probed.file.as_raw_fd()));
 
@@ -148,8 +157,8 @@ impl Runtime {
         };
         let seats: Vec<_> = places.into_iter().enumerate().map(seat).collect();
         // Each thread has a heart of its own, those included that are given up.
-        let launch =
-            |seat: &Seat| Launched::new(Seat { heart: watch.heart(), ..seat.clone() }, &main);
+        let heart = || watch.as_ref().map(Watch::heart).unwrap_or_default();
+        let launch = |seat: &Seat| Launched::new(Seat { heart: heart(), ..seat.clone() }, &main);
         let mut shards = seats.iter().map(launch).collect::<Result<Vec<_>, _>>()?;
         let mut found = Vec::with_capacity(shards.len());
         for (shard, seat) in shards.iter_mut().zip(&seats) {
@@ -160,7 +169,7 @@ impl Runtime {
         }
         let shards = shards.into_iter().map(|shard| shard.thread).collect();
         let facts = RuntimeFacts { direct: probed.direct, shards: found };
-        Ok(Runtime { shards, watch, files, facts })
+        Ok(ShardThreads { shards, watch, files, facts })
     }
 
     /// What the start found out.
@@ -200,12 +209,12 @@ impl Launched {
         let ((say, ready), (go, start)) = (mpsc::channel(), mpsc::channel());
         let name = format!("corelog-{}", seat.number);
         let main = Arc::clone(main);
-        let body = move || executor::run_shard(seat, &say, &start, &main);
+        let body = move || life::run_shard(seat, &say, &start, &main);
         let thread = thread::Builder::new().name(name).spawn(body).map_err(StartError::Thread)?;
         Ok(Launched { ready, go, thread })
     }
 
-    /// Waits until the shard is ready. An executor's very first turn has no pulse yet, so it can be
+    /// Waits until the shard is ready. The very first turn of one of glommio's executors has no pulse yet, so it can be
     /// slept over (`glommio/timers.rs`): such a thread is given up for a new one. It ends by itself should
     /// it ever wake, as nobody tells it to go on.
     fn wait_or_replace(&mut self, again: impl Fn() -> Result<Launched, StartError>) -> Readiness {

@@ -7,11 +7,13 @@ use std::io;
 use io_uring::{IoUring, Probe, opcode};
 use rustix::process::{Resource, getrlimit};
 
+use super::choice::Runtime;
+
 /// Locked memory that glommio asks for before it starts, whatever it then uses.
 const MEMLOCK_MIN: u64 = 512 * 1024;
 
 /// The operations that glommio 0.9 refuses to start without (it exits the process over them).
-const REQUIRED: [(u8, &str); 23] = [
+const OF_GLOMMIO: [(u8, &str); 23] = [
     (opcode::Nop::CODE, "NOP"),
     (opcode::Readv::CODE, "READV"),
     (opcode::Writev::CODE, "WRITEV"),
@@ -37,6 +39,17 @@ const REQUIRED: [(u8, &str); 23] = [
     (opcode::Recv::CODE, "RECV"),
 ];
 
+/// The operations of the ring runtime.
+const OF_RING: [(u8, &str); 7] = [
+    (opcode::Read::CODE, "READ"),
+    (opcode::Write::CODE, "WRITE"),
+    (opcode::ReadFixed::CODE, "READ_FIXED"),
+    (opcode::WriteFixed::CODE, "WRITE_FIXED"),
+    (opcode::Fsync::CODE, "FSYNC"),
+    (opcode::PollAdd::CODE, "POLL_ADD"),
+    (opcode::AsyncCancel::CODE, "ASYNC_CANCEL"),
+];
+
 /// io_uring cannot be used here, and why.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -48,9 +61,11 @@ pub enum UringError {
         /// What the system says about io_uring, at the time of the refusal.
         facts: Facts,
     },
-    /// The kernel lacks an operation.
+    /// The kernel lacks what the chosen runtime needs.
     Missing {
-        /// Names of io_uring operations.
+        /// The runtime.
+        runtime: Runtime,
+        /// Names of io_uring operations and abilities.
         operations: Vec<&'static str>,
     },
     /// RLIMIT_MEMLOCK is too low.
@@ -83,19 +98,36 @@ impl Facts {
     }
 }
 
-/// Checks that a ring can be had, with every operation that is needed.
-pub(crate) fn check() -> Result<(), UringError> {
+/// Checks that a ring can be had, with all that `runtime` needs.
+pub(crate) fn check(runtime: Runtime) -> Result<(), UringError> {
     let facts = Facts::gather();
-    if let Some(limit) = facts.memlock.filter(|limit| *limit < MEMLOCK_MIN) {
+    let is_too_low = |limit: &u64| runtime == Runtime::Glommio && *limit < MEMLOCK_MIN;
+    if let Some(limit) = facts.memlock.filter(is_too_low) {
         return Err(UringError::Memlock { limit });
     }
     let mut probe = Probe::new();
-    IoUring::new(2)
-        .and_then(|ring| ring.submitter().register_probe(&mut probe))
+    let ring = IoUring::new(2)
+        .and_then(|ring| ring.submitter().register_probe(&mut probe).map(|()| ring))
         .map_err(|source| UringError::Refused { source, facts })?;
-    let lacking = REQUIRED.iter().filter(|(code, _)| !probe.is_supported(*code));
-    let operations: Vec<_> = lacking.map(|(_, name)| *name).collect();
-    if operations.is_empty() { Ok(()) } else { Err(UringError::Missing { operations }) }
+    let required: &[_] = match runtime {
+        Runtime::Glommio => &OF_GLOMMIO,
+        Runtime::Ring => &OF_RING,
+    };
+    let lacking = required.iter().filter(|(code, _)| !probe.is_supported(*code));
+    let mut operations: Vec<_> = lacking.map(|(_, name)| *name).collect();
+    // Came with the feature that is asked for, and has none of its own.
+    if runtime == Runtime::Ring && !ring.params().is_feature_resource_tagging() {
+        operations.push("multishot POLL_ADD");
+    }
+    if operations.is_empty() { Ok(()) } else { Err(UringError::Missing { runtime, operations }) }
+}
+
+/// The first Linux that has all of it.
+fn first_linux(runtime: Runtime) -> &'static str {
+    match runtime {
+        Runtime::Glommio => "5.8",
+        Runtime::Ring => "5.13",
+    }
 }
 
 impl fmt::Display for UringError {
@@ -105,10 +137,11 @@ impl fmt::Display for UringError {
                 write!(f, "io_uring cannot be used ({source}): ")?;
                 remedy(f, source, facts)
             }
-            UringError::Missing { operations } => write!(
+            UringError::Missing { runtime, operations } => write!(
                 f,
-                "the kernel's io_uring lacks {}: Linux 5.8 or newer is needed",
-                operations.join(", ")
+                "the kernel's io_uring lacks {}: the runtime {runtime} needs Linux {} or newer",
+                operations.join(", "),
+                first_linux(*runtime)
             ),
             UringError::Memlock { limit } => write!(
                 f,
@@ -194,6 +227,8 @@ mod tests {
 
     #[test]
     fn here_it_works() {
-        check().expect("the tests need io_uring");
+        for runtime in Runtime::ALL {
+            check(runtime).expect("the tests need io_uring");
+        }
     }
 }

@@ -16,7 +16,8 @@ impl Events {
         let (partitions, not_clean) = (summary.partitions, summary.not_clean.len());
         let (direct_io, took_ms) = (!summary.without_direct_io, millis(took));
         tell!(self, "engine_opened", "corelog::engine", INFO,
-            { shards, partitions, not_clean, direct_io, took_ms, }, "the engine is open");
+            { shards, partitions, not_clean, runtime = %summary.runtime, direct_io, took_ms, },
+            "the engine is open");
     }
 
     pub(crate) fn engine_closed(&self, result: &Result<(), CloseError>, took: Duration) {

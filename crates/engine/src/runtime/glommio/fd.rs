@@ -9,9 +9,6 @@ use glommio::io::{BufferedFile, DmaFile};
 use rustix::io::DupFlags;
 
 use super::error::os_error;
-use super::spawn::apart;
-use crate::runtime::file::Running;
-use crate::runtime::file_threads::FileOps;
 
 /// A glommio file whose I/O goes through the open file description of `fd`.
 ///
@@ -30,11 +27,10 @@ pub(in crate::runtime) fn adopt(template: &DmaFile, fd: OwnedFd) -> io::Result<D
     Ok(file)
 }
 
-/// A second descriptor of the file's open file description.
-pub(in crate::runtime) fn duplicate(file: &DmaFile) -> io::Result<OwnedFd> {
+/// The descriptor of `file`.
+pub(in crate::runtime) fn borrowed(file: &DmaFile) -> BorrowedFd<'_> {
     // SAFETY: `file` keeps its number open at least as long as the reference to it lives.
-    let fd = unsafe { BorrowedFd::borrow_raw(file.as_raw_fd()) };
-    fd.try_clone_to_owned()
+    unsafe { BorrowedFd::borrow_raw(file.as_raw_fd()) }
 }
 
 /// A file to read the ticks of a timerfd from, which is never closed through it: its owner closes
@@ -42,27 +38,4 @@ pub(in crate::runtime) fn duplicate(file: &DmaFile) -> io::Result<OwnedFd> {
 pub(in crate::runtime) fn ticking(fd: BorrowedFd<'_>) -> ManuallyDrop<BufferedFile> {
     // SAFETY: the number is open. Nothing is written through it, and the owner outlives the executor.
     ManuallyDrop::new(unsafe { BufferedFile::from_raw_fd(fd.as_raw_fd()) })
-}
-
-/// Runs `job` with the descriptor of a file on a file-operations thread. Dropping the future does
-/// not stop the job, and the file stays open until the job has ended.
-pub(in crate::runtime) async fn with_fd<T: Send + 'static>(
-    ops: &FileOps,
-    running: Running,
-    job: impl FnOnce(BorrowedFd<'_>) -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    let number = running.dma().as_raw_fd();
-    let ops = ops.clone();
-    apart(async move {
-        let job = move || {
-            // SAFETY: `number` belongs to the file of `running`, which this detached task drops only after the
-            // job's answer. The task cannot be cancelled: there is no handle to it, and an
-            // executor that dies before its tasks have ended leaks them (`executor.rs`).
-            job(unsafe { BorrowedFd::borrow_raw(number) })
-        };
-        let answer = ops.run(job).await;
-        drop(running);
-        answer
-    })
-    .await??
 }

@@ -14,37 +14,7 @@ use std::io;
 use std::os::fd::RawFd;
 
 use crate::runtime::huge_alloc::HUGE;
-
-/// On what pages a shard's buffer pool lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PoolPages {
-    /// 2 MiB pages from the start: the host's allocator (such as [`crate::machine::HugePageAlloc`]) or its
-    /// system-wide setting gave them.
-    Huge,
-    /// 2 MiB pages, collapsed by us.
-    Collapsed,
-    /// Small pages, and why.
-    Small(SmallBecause),
-}
-
-/// Why a pool stays on small pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SmallBecause {
-    /// The options say so.
-    NotWanted,
-    /// The pool is smaller than a huge page or two.
-    PoolSize,
-    /// Transparent huge pages are switched off on this system.
-    SwitchedOff,
-    /// The pool is not registered (RLIMIT_MEMLOCK, usually), or the kernel does not tell where.
-    NotRegistered,
-    /// The kernel cannot collapse on request (before Linux 6.1).
-    OldKernel,
-    /// The kernel found no free huge pages.
-    NoMemory,
-}
+use crate::runtime::pages::{PoolPages, SmallBecause, is_mostly_huge, is_switched_off};
 
 /// A pool as the kernel has it registered.
 #[derive(Debug, PartialEq, Eq)]
@@ -67,8 +37,7 @@ pub(in crate::runtime) fn collapse(address: usize, pool_len: usize) -> io::Resul
     if pool.is_mostly_huge() {
         return Ok(PoolPages::Huge);
     }
-    let setting = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
-    if setting.map_or(true, |text| text.contains("[never]")) {
+    if is_switched_off() {
         return Ok(PoolPages::Small(SmallBecause::SwitchedOff));
     }
     // While the pages are pinned this must fail. A kernel that does not know the request says so,
@@ -129,32 +98,9 @@ fn registered(fdinfo: &str, address: usize) -> Option<(usize, usize)> {
     (start..start.checked_add(len)?).contains(&address).then_some((start, len))
 }
 
-/// The bytes of huge pages in mappings that overlap the range, out of smaps. A mapping may be larger
-/// than the range: the answer is an upper bound, cut to the range's length.
-pub(in crate::runtime) fn huge_bytes(smaps: &str, start: usize, len: usize) -> usize {
-    let mut overlaps = false;
-    let mut kib = 0_usize;
-    for line in smaps.lines() {
-        if let Some((from, to)) = mapping(line) {
-            overlaps = from < start + len && start < to;
-        } else if overlaps && let Some(value) = line.strip_prefix("AnonHugePages:") {
-            kib += value.split_whitespace().next().and_then(|kb| kb.parse().ok()).unwrap_or(0);
-        }
-    }
-    (kib * 1024).min(len)
-}
-
-/// The range of a mapping's first line in smaps.
-fn mapping(line: &str) -> Option<(usize, usize)> {
-    let (from, to) = line.split_once(' ')?.0.split_once('-')?;
-    Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
-}
-
 impl Pool {
-    /// True where all but the two ends, which share their huge page with others, are on huge pages.
     fn is_mostly_huge(&self) -> bool {
-        let Ok(smaps) = fs::read_to_string("/proc/self/smaps") else { return false };
-        huge_bytes(&smaps, self.start, self.len) + 2 * HUGE >= self.len
+        is_mostly_huge(self.start, self.len)
     }
 
     /// Asks the kernel to move the pool onto huge pages, now.
@@ -212,14 +158,5 @@ mod tests {
         assert_eq!(registered("UserBufs:\t0\nPollList:\n", start), None);
         assert_eq!(registered("UserBufs:\t2\n    0: 0x1000/9\n    1: 0x9000/9\n", 0x1000), None);
         assert_eq!(registered("pos:\t0\nflags:\t02\n", start), None);
-    }
-
-    #[test]
-    fn counts_huge_pages_of_overlapping_mappings_only() {
-        let smaps = "1000000-1800000 rw-p 00000000 00:00 0 \nAnonHugePages:      6144 kB\n\
-                     2000000-2200000 rw-p 00000000 00:00 0 \nAnonHugePages:      2048 kB\n";
-        assert_eq!(huge_bytes(smaps, 0x100_0000, 8 << 20), 6 << 20);
-        assert_eq!(huge_bytes(smaps, 0x120_0000, 2 << 20), 2 << 20, "cut to the range");
-        assert_eq!(huge_bytes(smaps, 0x180_0000, 1 << 20), 0);
     }
 }

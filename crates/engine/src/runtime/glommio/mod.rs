@@ -2,8 +2,8 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `executor` | a shard's executor: made, run, drained, left |
-//! | `spawn` | tasks, none of which takes the executor down |
+//! | `executor` | a shard's executor: made, run, left |
+//! | `tasks` | its tasks |
 //! | `timers` | sleeps; and a pulse that keeps glommio from sleeping over tasks that are ready |
 //! | `watch` | a thread that wakes executors whose pulse has stopped all the same |
 //! | `counts` | what the executor has done so far |
@@ -16,6 +16,6 @@ pub(super) mod error;
 pub(super) mod executor;
 pub(super) mod fd;
 pub(super) mod huge_pool;
-pub(super) mod spawn;
+pub(super) mod tasks;
 pub(super) mod timers;
 pub(super) mod watch;

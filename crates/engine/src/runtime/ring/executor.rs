@@ -25,7 +25,7 @@ use super::queues::{Ended, Queues, Wait};
 use super::remote::Remote;
 use super::tasks::{Alive, guarded};
 use super::timers::Timers;
-use crate::runtime::glommio::huge_pool::PoolPages;
+use crate::runtime::pages::PoolPages;
 
 /// Tasks of a turn, at most.
 const TASKS: usize = 32;
@@ -116,6 +116,7 @@ impl Executor {
     }
 
     /// Calls of io_uring_enter so far.
+    #[cfg(test)]
     pub(in crate::runtime) fn enters(&self) -> u64 {
         self.local.queues.borrow().as_ref().map_or(0, Queues::enters)
     }
@@ -404,13 +405,4 @@ impl Future for Turn {
 /// On a thread without an executor.
 pub(in crate::runtime) fn turns() -> u64 {
     local::expect().turns.get()
-}
-
-/// Tasks that this thread's executor has run, each time that it has.
-///
-/// # Panics
-///
-/// On a thread without an executor.
-pub(in crate::runtime) fn ran() -> u64 {
-    local::expect().ran.get()
 }

@@ -12,8 +12,8 @@ use corelog_io::BLOCK;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::buddy::{Buddy, ORDER_MAX};
-use crate::runtime::glommio::huge_pool::{PoolPages, SmallBecause};
 use crate::runtime::huge_alloc::HUGE;
+use crate::runtime::pages::{PoolPages, SmallBecause};
 
 /// As much as the kernel registers in one piece.
 const PIECE: usize = BLOCK << ORDER_MAX;
@@ -87,8 +87,7 @@ impl Pool {
     /// True where all but an end shorter than a huge page lies on huge pages.
     fn is_huge(&self) -> bool {
         let Ok(smaps) = fs::read_to_string("/proc/self/smaps") else { return false };
-        let huge =
-            crate::runtime::glommio::huge_pool::huge_bytes(&smaps, self.start.addr(), self.len);
+        let huge = crate::runtime::pages::huge_bytes(&smaps, self.start.addr(), self.len);
         huge + HUGE >= self.len
     }
 

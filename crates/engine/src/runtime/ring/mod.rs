@@ -29,7 +29,7 @@ mod timers;
 mod tests;
 
 pub(super) use buffer::Buffer;
-pub(super) use executor::{Executor, Options, ran, turn_to_io, turns, yield_now};
+pub(super) use executor::{Executor, Options, turn_to_io, turns, yield_now};
 pub(super) use file::File;
 pub(super) use tasks::spawn;
 pub(super) use timers::sleep;

@@ -22,7 +22,9 @@ pub(super) struct Kept {
     /// Of a read.
     pub(super) buffer: Option<Buffer>,
     /// Of a write.
+    #[expect(dead_code, reason = "kept, not used")]
     pub(super) bytes: Option<Rc<Buffer>>,
+    #[expect(dead_code, reason = "kept, not used")]
     pub(super) file: Rc<Opened>,
 }
 

@@ -155,11 +155,6 @@ impl Queues {
         self.in_flight + self.backlog.len()
     }
 
-    /// Entries that the kernel has not been given yet.
-    pub(super) fn unsubmitted(&mut self) -> usize {
-        self.ring.submission().len() + self.backlog.len()
-    }
-
     /// Whether the kernel has something for us: a completion, or work that ends in one.
     pub(super) fn has_news(&mut self) -> bool {
         let asks = {
@@ -238,6 +233,7 @@ impl Queues {
     }
 
     /// Calls of io_uring_enter so far.
+    #[cfg(test)]
     pub(super) fn enters(&self) -> u64 {
         self.enters
     }

@@ -63,7 +63,7 @@ impl Remote {
         fence(Ordering::SeqCst);
         if self.sleeping.load(Ordering::Relaxed) && self.sleeping.swap(false, Ordering::Relaxed) {
             // It fails only where the count is full, and then the loop is being woken already.
-            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+            let _ = rustix::io::write(&self.event, &1_u64.to_le_bytes());
         }
     }
 

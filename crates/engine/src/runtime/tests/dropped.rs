@@ -59,19 +59,21 @@ fn reads_that_nobody_waits_for_end_before_their_executor() {
 /// does not leave while one of them is not even submitted.
 #[test]
 fn a_shard_ends_after_its_writes() {
-    const BLOCKS: usize = 400;
-    let dir = on_shard("last_writes", |platform, dir| async move {
-        let disk = platform.disk();
-        let file = disk.open(&dir.join("file"), CREATE).await.expect("create");
-        for block in 0..BLOCKS {
-            begin(file.write_at(pattern(disk, BLOCK, block as u8), (block * BLOCK) as u64));
+    on_each(|runtime| {
+        const BLOCKS: usize = 400;
+        let dir = on_shard_of(runtime, "last_writes", |platform, dir| async move {
+            let disk = platform.disk();
+            let file = disk.open(&dir.join("file"), CREATE).await.expect("create");
+            for block in 0..BLOCKS {
+                begin(file.write_at(pattern(disk, BLOCK, block as u8), (block * BLOCK) as u64));
+            }
+        });
+        let written = std::fs::read(dir.join("file")).expect("it is there");
+        assert_eq!(written.len(), BLOCKS * BLOCK);
+        for (block, bytes) in written.chunks(BLOCK).enumerate() {
+            assert!(bytes == patterned(BLOCK, block as u8), "block {block}");
         }
     });
-    let written = std::fs::read(dir.join("file")).expect("it is there");
-    assert_eq!(written.len(), BLOCKS * BLOCK);
-    for (block, bytes) in written.chunks(BLOCK).enumerate() {
-        assert!(bytes == patterned(BLOCK, block as u8), "block {block}");
-    }
 }
 
 #[test]
@@ -97,29 +99,31 @@ fn a_read_that_waits_for_memory_gives_up_its_place() {
 /// A task goes on reading while the shard ends: it is told no, and does not keep the shard.
 #[test]
 fn nothing_begins_on_a_shard_that_ends() {
-    let refused = Arc::new(Mutex::new(None));
-    let answer = Arc::clone(&refused);
-    on_shard("ending", move |platform, dir| {
-        let answer = Arc::clone(&answer);
-        async move {
-            let disk = platform.disk().clone();
-            let file = disk.open(&dir.join("file"), CREATE).await.expect("create");
-            file.write_at(pattern(&disk, BLOCK, 1), 0).await.expect("write");
-            // A lease keeps the shard a while after the main future has ended.
-            let lent = disk.lend(&pattern(&disk, BLOCK, 2), 0..BLOCK);
-            let clock = platform.clock().clone();
-            platform.spawn().spawn(async move {
-                let error = loop {
-                    match file.read_at(0, BLOCK).await {
-                        Ok(_) => clock.sleep(Duration::from_millis(1)).await,
-                        Err(error) => break error,
-                    }
-                };
-                *answer.lock().expect("no panic") = Some(error.to_string());
-                drop(lent);
-            });
-        }
+    on_each(|runtime| {
+        let refused = Arc::new(Mutex::new(None));
+        let answer = Arc::clone(&refused);
+        on_shard_of(runtime, "ending", move |platform, dir| {
+            let answer = Arc::clone(&answer);
+            async move {
+                let disk = platform.disk().clone();
+                let file = disk.open(&dir.join("file"), CREATE).await.expect("create");
+                file.write_at(pattern(&disk, BLOCK, 1), 0).await.expect("write");
+                // A lease keeps the shard a while after the main future has ended.
+                let lent = disk.lend(&pattern(&disk, BLOCK, 2), 0..BLOCK);
+                let clock = platform.clock().clone();
+                platform.spawn().spawn(async move {
+                    let error = loop {
+                        match file.read_at(0, BLOCK).await {
+                            Ok(_) => clock.sleep(Duration::from_millis(1)).await,
+                            Err(error) => break error,
+                        }
+                    };
+                    *answer.lock().expect("no panic") = Some(error.to_string());
+                    drop(lent);
+                });
+            }
+        });
+        let text = refused.lock().expect("no panic").take().expect("the task was answered");
+        assert!(text.contains("the shard is ending"), "{text}");
     });
-    let text = refused.lock().expect("no panic").take().expect("the task was answered");
-    assert!(text.contains("the shard is ending"), "{text}");
 }

@@ -55,26 +55,28 @@ fn flags_reach_the_descriptor_that_does_the_io() {
 /// buffered handles, as O_DIRECT refuses most of what is no file by itself.
 #[test]
 fn what_is_no_file_is_refused() {
-    let dir = fresh_dir("fifo");
-    let probed = direct::buffered(&dir).expect("the directory is writable");
-    let options = options(&dir, 1);
-    let main = main_of(move |_, platform| {
-        let dir = dir.clone();
-        async move {
-            let fifo = dir.join("fifo");
-            let mode = rustix::fs::Mode::from_raw_mode(0o600);
-            let kind = rustix::fs::FileType::Fifo;
-            rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, mode, 0).expect("a FIFO");
-            for (path, write) in [(&fifo, false), (&fifo, true), (&dir, false)] {
-                let how = Open { write, ..Open::default() };
-                let error = platform.disk().open(path, how).await.err().expect("it is no file");
-                assert_eq!((error.op, &error.path), (IoOp::Open, path));
-                assert_eq!(error.source.to_string(), "not a regular file");
+    on_each(|runtime| {
+        let dir = fresh_dir(runtime, "fifo");
+        let probed = direct::buffered(&dir).expect("the directory is writable");
+        let options = options(runtime, &dir, 1);
+        let main = main_of(move |_, platform| {
+            let dir = dir.clone();
+            async move {
+                let fifo = dir.join("fifo");
+                let mode = rustix::fs::Mode::from_raw_mode(0o600);
+                let kind = rustix::fs::FileType::Fifo;
+                rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, mode, 0).expect("a FIFO");
+                for (path, write) in [(&fifo, false), (&fifo, true), (&dir, false)] {
+                    let how = Open { write, ..Open::default() };
+                    let error = platform.disk().open(path, how).await.err().expect("it is no file");
+                    assert_eq!((error.op, &error.path), (IoOp::Open, path));
+                    assert_eq!(error.source.to_string(), "not a regular file");
+                }
             }
-        }
+        });
+        let threads = ShardThreads::start_with(options, main, probed).expect("the runtime starts");
+        assert_eq!(threads.join(), [ShardEnd::Clean]);
     });
-    let runtime = Runtime::start_with(options, main, probed).expect("the runtime starts");
-    assert_eq!(runtime.join(), [ShardEnd::Clean]);
 }
 
 /// Runs in a process of its own, as it takes the descriptors of the whole process.

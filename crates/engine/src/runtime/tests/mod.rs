@@ -21,25 +21,35 @@ use std::time::Duration;
 use corelog_io::{BLOCK, Buf, Disk, Platform};
 
 use super::buffer::RealBytes;
+use super::choice::Runtime;
 use super::direct::{self, DirectIo};
 use super::disk::{MemoryLimits, RealDisk};
 use super::platform::RealPlatform;
-use super::threads::{Runtime, RuntimeOptions, ShardEnd, ShardMain};
+use super::threads::{RuntimeOptions, ShardEnd, ShardMain, ShardThreads};
 use crate::observe::Events;
 
 const MIB: usize = 1 << 20;
 
+/// Runs `test` on each runtime.
+fn on_each(test: impl Fn(Runtime)) {
+    for runtime in Runtime::ALL {
+        println!("on {runtime}:");
+        test(runtime);
+    }
+}
+
 /// A directory of the test's own, empty, on the file system of the build.
-fn fresh_dir(name: &str) -> PathBuf {
+fn fresh_dir(runtime: Runtime, name: &str) -> PathBuf {
     let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp/runtime");
-    let dir = own_dir::of_this_run(&base).join(name);
+    let dir = own_dir::of_this_run(&base).join(format!("{name}.{runtime}"));
     std::fs::create_dir(&dir).expect("no other test has this name");
     dir.canonicalize().expect("it was just made")
 }
 
 /// Small limits: several executors run at once in a test binary.
-fn options(dir: &Path, shards: usize) -> RuntimeOptions {
+fn options(runtime: Runtime, dir: &Path, shards: usize) -> RuntimeOptions {
     RuntimeOptions {
+        runtime,
         data_dir: dir.to_owned(),
         shards,
         cpus: None,
@@ -72,21 +82,33 @@ where
     Arc::new(move |shard, platform| Box::pin(test(shard, platform)))
 }
 
-/// Runs `test` on one shard over a fresh directory, which it gives back, and asserts that the shard
-/// ended clean.
-fn on_shard<F>(
+/// Runs `test` on one shard of each runtime, over a fresh directory, and asserts that the shard ended
+/// clean.
+fn on_shard<F>(name: &str, test: impl Fn(RealPlatform, PathBuf) -> F + Send + Sync + 'static)
+where
+    F: Future<Output = ()> + 'static,
+{
+    let test = Arc::new(test);
+    on_each(|runtime| {
+        let test = Arc::clone(&test);
+        on_shard_of(runtime, name, move |platform, dir| test(platform, dir));
+    });
+}
+
+/// The same on one runtime; answers the directory.
+fn on_shard_of<F>(
+    runtime: Runtime,
     name: &str,
     test: impl Fn(RealPlatform, PathBuf) -> F + Send + Sync + 'static,
 ) -> PathBuf
 where
     F: Future<Output = ()> + 'static,
 {
-    let dir = fresh_dir(name);
-    let options = options(&dir, 1);
+    let dir = fresh_dir(runtime, name);
     let of_test = dir.clone();
     let main = main_of(move |_, platform| test(platform, of_test.clone()));
-    let runtime = Runtime::start(options, main).expect("the runtime starts");
-    assert_eq!(runtime.join(), [ShardEnd::Clean]);
+    let threads = ShardThreads::start(options(runtime, &dir, 1), main).expect("the shard starts");
+    assert_eq!(threads.join(), [ShardEnd::Clean]);
     dir
 }
 

@@ -36,7 +36,7 @@ fn sleeps_end_in_the_order_of_their_times_and_none_before() {
 
 #[test]
 fn readers_of_the_counts_do_not_take_them_from_each_other() {
-    on_shard("counts", |platform, _| async move {
+    on_shard_of(Runtime::Glommio, "counts", |platform, _| async move {
         let before = counts();
         for _ in 0..10 {
             platform.spawn().spawn(async {
@@ -51,21 +51,39 @@ fn readers_of_the_counts_do_not_take_them_from_each_other() {
     });
 }
 
+/// What storage asks for after it has kept the shard busy.
 #[test]
-fn timers_go_with_their_executor() {
-    let timers = || {
+fn a_turn_to_io_is_a_turn() {
+    on_shard("turns", |platform, _| async move {
+        let spawn = platform.spawn();
+        for _ in 0..100 {
+            let before = spawn.turns();
+            spawn.turn_to_io().await;
+            assert!(spawn.turns() > before, "still at {before}");
+        }
+        let before = spawn.turns();
+        assert_eq!(spawn.turns(), before, "no turn in the middle of a task");
+    });
+}
+
+#[test]
+fn timers_and_rings_go_with_their_executor() {
+    let open = || {
         let numbers = std::fs::read_dir("/proc/self/fd").expect("there is /proc").flatten();
         let names = numbers.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-        names.filter(|name| name.to_string_lossy().contains("[timerfd]")).count()
+        let is_ours = |name: &PathBuf| {
+            ["[timerfd]", "[io_uring]"].iter().any(|kind| name.to_string_lossy().contains(kind))
+        };
+        names.filter(is_ours).count()
     };
     // Other tests have executors as well: only what stays is counted.
     let stays = |atleast: usize| {
         (0..200).all(|_| {
             std::thread::sleep(Duration::from_millis(20));
-            timers() >= atleast
+            open() >= atleast
         })
     };
-    let before = timers();
+    let before = open();
     for round in 0..40 {
         on_shard(&format!("timers_go_{round}"), |platform, _| async move {
             platform.clock().sleep(Duration::from_millis(1)).await;
@@ -77,5 +95,5 @@ fn timers_go_with_their_executor() {
             platform.spawn().yield_now().await;
         });
     }
-    assert!(!stays(before + 40), "{before} timerfds before, {} now", timers());
+    assert!(!stays(before + 40), "{before} timers and rings before, {} now", open());
 }
