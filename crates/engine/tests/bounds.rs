@@ -1,8 +1,11 @@
 //! Memory and descriptors stay below what was fixed at open, whatever is asked: two thousand
 //! partitions, more calls than fit, polls that wait. Alone in its process, which is what is looked at.
 
+#[path = "real/chosen.rs"]
+mod chosen;
+
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -10,7 +13,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use corelog::error::{AppendError, PollError};
-use corelog::{Ack, BatchBuilder, Client, Engine, Limits, Message, PartitionId, Poll, TopicConfig};
+use corelog::{
+    Ack, BatchBuilder, Client, Engine, EngineBuilder, Limits, Message, PartitionId, Poll,
+    TopicConfig,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const SHARDS: usize = 2;
@@ -22,6 +28,11 @@ const OPEN_FILES: usize = 50;
 const OPENINGS: usize = 16;
 const APPENDS: usize = 64;
 const POLLS: usize = 48;
+
+fn builder(dir: &Path) -> EngineBuilder {
+    let builder = Engine::builder(dir).runtime(chosen::runtime());
+    builder.shards(SHARDS).pin(false).limits(limits())
+}
 
 fn limits() -> Limits {
     Limits {
@@ -174,7 +185,7 @@ fn two_thousand_partitions_stay_within_the_limits() {
     setrlimit(Resource::Nofile, Rlimit { current, maximum }).expect("lowered");
     let watch = Watch::begin();
 
-    let engine = Engine::builder(&dir).shards(SHARDS).pin(false).limits(limits()).open();
+    let engine = builder(&dir).open();
     let engine = engine.expect("a fresh directory opens");
     let client = engine.client();
     client.catalog().create_stream("only").wait().expect("it is the first");
@@ -201,7 +212,7 @@ fn two_thousand_partitions_stay_within_the_limits() {
     assert!(open.iter().all(|handles| *handles <= OPEN_FILES), "{open:?}");
     engine.close_blocking().expect("everything is closed in order");
 
-    let engine = Engine::builder(&dir).shards(SHARDS).pin(false).limits(limits()).open();
+    let engine = builder(&dir).open();
     let engine = engine.expect("what was closed opens");
     assert_eq!(engine.opened().partitions, (PARTITIONS + FEW) as usize);
     assert!(engine.opened().not_clean.is_empty(), "{:?}", engine.opened().not_clean);

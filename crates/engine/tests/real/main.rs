@@ -4,6 +4,7 @@
 mod adopt;
 mod callers;
 mod catalog;
+mod chosen;
 mod consumers;
 mod directories;
 mod embedding;
@@ -25,6 +26,7 @@ mod protocol;
 mod refusals;
 mod refusing_fs;
 mod removed_files;
+mod runtimes;
 mod shards;
 mod small_disk;
 mod space;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use corelog::error::OpenError;
 use corelog::{Ack, Client, PartitionId, TopicConfig};
 
+use crate::chosen;
 use crate::support::{
     P, Sent, assert_same, batch, builder, fresh_dir, names, partition_dir, poll_all, reopened,
     small, small_segments, with_topic,
@@ -143,7 +144,8 @@ fn one_cpu_is_enough_for_one_shard_and_for_more() {
         let ids: Vec<_> = (0..4).map(|partition| PartitionId { partition, ..P }).collect();
         let mut all = All::new();
         for (number, shards) in [Some(1), Some(2), None].into_iter().enumerate() {
-            let mut builder = corelog::Engine::builder(&dir).limits(small());
+            let builder = corelog::Engine::builder(&dir).runtime(chosen::runtime());
+            let mut builder = builder.limits(small());
             if let Some(shards) = shards {
                 builder = builder.shards(shards);
             }

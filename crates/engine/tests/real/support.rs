@@ -11,7 +11,7 @@ use corelog::{
 };
 use corelog_format::{BATCH_HEADER_LEN, BatchHeader};
 
-use crate::own_dir;
+use crate::{chosen, own_dir};
 
 /// The partition that most tests use.
 pub(crate) const P: PartitionId = PartitionId::new(0, 0, 0);
@@ -72,7 +72,8 @@ pub(crate) fn small() -> Limits {
 }
 
 pub(crate) fn builder(dir: &Path, shards: usize) -> EngineBuilder {
-    Engine::builder(dir).shards(shards).pin(false).limits(small())
+    let builder = Engine::builder(dir).runtime(chosen::runtime());
+    builder.shards(shards).pin(false).limits(small())
 }
 
 /// An engine on a fresh directory with one topic, 0 of stream 0.
