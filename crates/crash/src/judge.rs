@@ -61,7 +61,8 @@ pub fn small_limits() -> Limits {
 /// A small engine: what all rigs run.
 pub fn small_engine(dir: &Path, shards: usize) -> EngineBuilder {
     let limits = small_limits();
-    Engine::builder(dir).shards(shards).pin(false).huge_pages(false).limits(limits)
+    let builder = Engine::builder(dir).runtime(crate::runtime::chosen());
+    builder.shards(shards).pin(false).huge_pages(false).limits(limits)
 }
 
 /// Opens `builder`; waits for the locks of a process that is dying.

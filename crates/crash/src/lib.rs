@@ -12,7 +12,7 @@
 //! | [`changes`] | topics that come and go, stored offsets, deleted segments: who does that, and what is shown of it |
 //! | [`judge`] | opens a data directory, reads everything and holds it against a history |
 //!
-//! The rigs: [`kill`], [`power`], [`hostile`], [`rot`].
+//! The rigs: [`kill`], [`power`], [`hostile`], [`rot`]. All of them run on either [`runtime`].
 #![forbid(unsafe_code)]
 
 pub mod changes;
@@ -25,4 +25,5 @@ pub mod ledger;
 pub mod power;
 pub mod random;
 pub mod rot;
+pub mod runtime;
 pub mod topics;

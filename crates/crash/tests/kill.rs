@@ -1,4 +1,4 @@
-//! The rig itself, as a user runs it: the program, its processes, a real file system. Two campaigns
+//! The rig itself, as a user runs it: the program, its processes, a real file system. Campaigns
 //! side by side, as most of a round is waiting for the device.
 
 use std::path::Path;
@@ -43,6 +43,11 @@ fn campaign(name: &str, seed: u64, options: &[&str]) {
 #[test]
 fn what_was_answered_outlives_a_hundred_kills_on_two_shards() {
     campaign("two", 1_000, &["--shards=2"]);
+}
+
+#[test]
+fn what_was_answered_outlives_a_hundred_kills_on_the_ring_runtime() {
+    campaign("ring", 3_000, &["--shards=2", "--runtime=ring"]);
 }
 
 #[test]

@@ -29,8 +29,10 @@ fn count(summary: &str, what: &str) -> u64 {
     before.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{what}: {summary}"))
 }
 
-fn promises_survive_on(fs: &str) {
-    let done = powercut(&["run", "--fs", fs, "--rounds", "3", "--cuts", "5"], &work(fs));
+fn promises_survive_on(fs: &str, runtime: &str) {
+    let work = work(&format!("{fs}-{runtime}"));
+    let args = ["--runtime", runtime, "run", "--fs", fs, "--rounds", "3", "--cuts", "5"];
+    let done = powercut(&args, &work);
     let text = text(&done);
     assert!(done.status.success(), "{text}");
     for what in ["promises", "of them cut while", "loose writes", "batches read", "recovered"] {
@@ -41,12 +43,17 @@ fn promises_survive_on(fs: &str) {
 
 #[test]
 fn promises_survive_power_cuts_on_ext4() {
-    promises_survive_on("ext4");
+    promises_survive_on("ext4", "glommio");
 }
 
 #[test]
 fn promises_survive_power_cuts_on_xfs() {
-    promises_survive_on("xfs");
+    promises_survive_on("xfs", "glommio");
+}
+
+#[test]
+fn promises_survive_power_cuts_on_the_ring_runtime() {
+    promises_survive_on("ext4", "ring");
 }
 
 /// The canary: if the last flush before each cut did nothing, promises are broken, and the rig says

@@ -28,7 +28,8 @@ fn partition(dir: &Path) -> PathBuf {
 }
 
 fn open(dir: &Path) -> Engine {
-    let builder = Engine::builder(dir).shards(1).pin(false).huge_pages(false);
+    let builder = Engine::builder(dir).runtime(corelog_crash::runtime::chosen());
+    let builder = builder.shards(1).pin(false).huge_pages(false);
     builder.limits(small_limits()).open().expect("it opens")
 }
 

@@ -1,6 +1,7 @@
 //! Bit rot and misplaced files: a sample of the cases, the same each time. `scripts/rot.sh` runs more.
 
 use std::path::Path;
+use std::process::Command;
 
 use corelog_crash::rot::{Campaign, Case, Ending, Specimen};
 
@@ -48,6 +49,28 @@ fn campaign(ending: Ending, name: &str) {
     // A rig that judges little proves little.
     let outcome = campaign.outcome();
     assert!(outcome.cases > ALWAYS.len() as u64 + 5 * ROUNDS, "{outcome:?}");
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// The program, as a user runs it, briefly: a process has one runtime.
+#[test]
+fn rot_is_named_and_the_rest_works_on_the_ring_runtime() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rot").join("ring");
+    let _ = std::fs::remove_dir_all(&dir);
+    let output = Command::new(env!("CARGO_BIN_EXE_corelog-rot"))
+        .arg("--dir")
+        .arg(&dir)
+        .args(["--rounds=6", "--runtime=ring"])
+        .output()
+        .expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{complained}");
+    for ending in ["clean: ", "killed: "] {
+        let cases = said.split(ending).nth(1).and_then(|rest| rest.split(' ').next());
+        let cases: u64 = cases.and_then(|count| count.parse().ok()).expect("a count of cases");
+        assert!(cases > 30, "a rig that judges little proves little: {said}");
+    }
     let _ = std::fs::remove_dir_all(&dir);
 }
 

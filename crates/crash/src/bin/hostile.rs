@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use corelog::machine::Runtime;
 use corelog_crash::hostile::Campaign;
+use corelog_crash::runtime;
 
 /// Runs an engine with producers and consumers on a FUSE disk that answers errors, short reads,
 /// delays or nothing, drawn from a seed, and demands that nothing acknowledged is lost and that
@@ -28,10 +30,14 @@ struct Args {
     /// Seed of the first round; each next one has the next seed.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// What the engine runs on: `glommio` or `ring`. The engine's default unless given.
+    #[arg(long)]
+    runtime: Option<Runtime>,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    runtime::choose(args.runtime);
     let begin = Instant::now();
     let campaign = Campaign {
         dir: args.dir,
@@ -41,7 +47,8 @@ fn main() -> ExitCode {
     };
     let (summary, done) = campaign.run();
     println!("{summary}");
-    println!("seeds from {} on, {:.0} s", args.seed, begin.elapsed().as_secs_f64());
+    let (seed, runtime) = (args.seed, runtime::chosen());
+    println!("seeds from {seed} on, on {runtime}, {:.0} s", begin.elapsed().as_secs_f64());
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use corelog::machine::Runtime;
 use corelog_crash::kill::{Campaign, Life};
+use corelog_crash::runtime;
 
 /// Kills a process that appends, at moments drawn from a seed, and holds what the engine shows
 /// afterwards to what was answered.
@@ -37,6 +39,9 @@ struct Args {
     /// Producers of each of the three kinds.
     #[arg(long, default_value_t = 1)]
     producers: u32,
+    /// What the engines run on: `glommio` or `ring`. The engine's default unless given.
+    #[arg(long)]
+    runtime: Option<Runtime>,
     /// Keep a copy of the data as the killed process left it, in `killed`.
     #[arg(long)]
     copies: bool,
@@ -48,14 +53,20 @@ struct Args {
 struct LifeArgs {
     #[command(flatten)]
     life: Life,
+    /// What the engine runs on.
+    #[arg(long)]
+    runtime: Runtime,
 }
 
 fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|word| word == "life") {
-        LifeArgs::parse_from(std::env::args_os().skip(1)).life.run();
+        let args = LifeArgs::parse_from(std::env::args_os().skip(1));
+        runtime::choose(Some(args.runtime));
+        args.life.run();
         return ExitCode::SUCCESS;
     }
     let args = Args::parse();
+    runtime::choose(args.runtime);
     let begin = Instant::now();
     let exe = match std::env::current_exe() {
         Ok(exe) => exe,
@@ -77,7 +88,7 @@ fn main() -> ExitCode {
     };
     let (summary, result) = campaign.run();
     println!("{summary}");
-    println!("  in {:.0} s", begin.elapsed().as_secs_f64());
+    println!("  on {} in {:.0} s", runtime::chosen(), begin.elapsed().as_secs_f64());
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

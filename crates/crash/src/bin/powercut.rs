@@ -6,12 +6,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
+use corelog::machine::Runtime;
 use corelog_crash::power::device::FileSystem;
 use corelog_crash::power::machine::{self, Trouble};
 use corelog_crash::power::plan::Plan;
 use corelog_crash::power::round::{Failed, Rig, replay};
 use corelog_crash::power::tally::{Tally, verdict_line};
 use corelog_crash::power::{verify, writer};
+use corelog_crash::runtime;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Cuts the power of a real file system under an engine, at places drawn from a seed, and holds what
@@ -23,6 +25,9 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 struct Args {
     #[command(subcommand)]
     what: What,
+    /// What the engines run on: `glommio` or `ring`. The engine's default unless given.
+    #[arg(long, global = true)]
+    runtime: Option<Runtime>,
 }
 
 #[derive(Subcommand)]
@@ -74,7 +79,9 @@ struct Run {
 }
 
 fn main() -> ExitCode {
-    let done = match Args::parse().what {
+    let args = Args::parse();
+    runtime::choose(args.runtime);
+    let done = match args.what {
         What::Run(run) => begin(run),
         What::Replay { dir, work } => again(&dir, &work),
         What::Write { seed, dir } => child(|| writer::write(&Plan::draw(seed), &dir)),
@@ -144,7 +151,8 @@ fn begin(run: Run) -> Result<(), Failed> {
     for (rig, tally) in &rigs {
         println!("{}: {tally}", rig.fs.name());
     }
-    println!("seeds from {} on, {:.0} s", run.seed, began.elapsed().as_secs_f64());
+    let (seed, runtime) = (run.seed, runtime::chosen());
+    println!("seeds from {seed} on, on {runtime}, {:.0} s", began.elapsed().as_secs_f64());
     done
 }
 

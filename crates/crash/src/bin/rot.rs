@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand, ValueEnum};
+use corelog::machine::Runtime;
 use corelog_crash::rot::{Campaign, Case, Ending, Failure, Outcome, Specimen, write_and_wait};
+use corelog_crash::runtime;
 
 /// Harms a data directory that the engine wrote, one thing at a time, and holds the engine to what
 /// it promises. Exit 0 when it kept every promise, 1 when it did not.
@@ -30,6 +32,12 @@ struct Args {
     /// Stop after so many failures.
     #[arg(long, default_value_t = 1)]
     failures: usize,
+    /// Rounds of drawn cases for each ending, where no minutes are given.
+    #[arg(long, default_value_t = 50)]
+    rounds: u64,
+    /// What the engines run on: `glommio` or `ring`. The engine's default unless given.
+    #[arg(long, global = true)]
+    runtime: Option<Runtime>,
     /// What is drawn.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -73,6 +81,7 @@ type Error = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    runtime::choose(args.runtime);
     let done = match &args.child {
         Some(Child::Write { dir, ending }) => write_and_wait(dir, (*ending).into()).map(|()| true),
         None => run(&args),
@@ -105,7 +114,7 @@ fn run(args: &Args) -> Result<bool, Error> {
             (None, true) => campaign.every(progress)?,
             (None, false) => {
                 let share = until.map(|until| begin + until / endings.len() as u32);
-                campaign.drawn(if until.is_some() { u64::MAX } else { 50 }, share)?;
+                campaign.drawn(if until.is_some() { u64::MAX } else { args.rounds }, share)?;
             }
         }
         say(*end, campaign.outcome(), begin.elapsed(), campaign.failures());
@@ -131,6 +140,6 @@ fn say(end: End, outcome: Outcome, took: Duration, failures: &[Failure]) {
          naming the file"
     );
     for failure in failures {
-        println!("{failure} --ending {ending}");
+        println!("{failure} --ending {ending} {}", runtime::flag());
     }
 }

@@ -24,6 +24,7 @@ use super::traffic::{Counts, Seen, Traffic, read_all};
 use super::trouble::{self, Trouble};
 use crate::history::{Crash, History};
 use crate::random::Random;
+use crate::runtime;
 
 /// Calm that is not back so long after the trouble's end never comes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -150,7 +151,11 @@ impl<'a> Round<'a> {
     }
 
     fn run(&mut self, summary: &mut Summary) -> Result<(), String> {
-        let replay = format!("corelog-hostile --dir DIR --seed {} --rounds 1", self.seed);
+        let replay = format!(
+            "corelog-hostile --dir DIR --seed {} --rounds 1 {}",
+            self.seed,
+            runtime::flag()
+        );
         let mut known = histories(self.seed, &replay);
         for life in 0..self.random.between(1, 3) as u32 {
             known = self.life(life, known, summary)?;
@@ -384,7 +389,7 @@ impl fmt::Display for Failure {
         let Failure { seed, what, log, .. } = self;
         write!(f, "{what}\n{log}")?;
         write!(f, "  this seed again, with other timing: corelog-hostile --dir DIR --seed {seed}")?;
-        f.write_str(" --rounds 1")
+        write!(f, " --rounds 1 {}", runtime::flag())
     }
 }
 

@@ -24,7 +24,8 @@ pub fn limits() -> Limits {
 
 /// Two shards.
 pub fn builder(dir: &Path) -> EngineBuilder {
-    Engine::builder(dir).shards(2).pin(false).huge_pages(false).limits(limits())
+    let builder = Engine::builder(dir).runtime(crate::runtime::chosen());
+    builder.shards(2).pin(false).huge_pages(false).limits(limits())
 }
 
 /// Histories of empty partitions.

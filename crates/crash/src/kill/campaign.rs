@@ -14,6 +14,7 @@ use crate::content::Content;
 use crate::history::{Broken, Crash, History};
 use crate::judge::{Checks, Verdict, judge};
 use crate::ledger::{Event, Ledger};
+use crate::runtime;
 
 use super::life::Life;
 use super::partitions;
@@ -162,9 +163,10 @@ impl Campaign {
         let Campaign { partitions, shards, producers, .. } = self;
         format!(
             "corelog-kill --dir DIR --copies --seed {seed} --rounds {} --partitions {partitions} \
-             --shards {shards} --producers {producers} (moments are drawn again, chance remains: \
+             --shards {shards} --producers {producers} {} (moments are drawn again, chance remains: \
              repeat it)",
-            round + 1
+            round + 1,
+            runtime::flag()
         )
     }
 }

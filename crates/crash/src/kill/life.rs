@@ -14,6 +14,7 @@ use crate::content::{BatchKey, Content};
 use crate::judge::{open_after_crash, small_engine};
 use crate::ledger::Event;
 use crate::random::Random;
+use crate::runtime;
 
 use super::{STREAM, partitions, producer, reader, topics};
 use crate::topics::create_topic;
@@ -74,6 +75,7 @@ impl Life {
             format!("--partitions={partitions}"),
             format!("--shards={shards}"),
             format!("--producers={producers}"),
+            runtime::flag(),
         ];
         args.extend(close_after.map(|answers| format!("--close-after={answers}")));
         args.extend(only_open.then(|| "--only-open".to_owned()));

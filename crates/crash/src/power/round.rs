@@ -18,6 +18,7 @@ use super::watch::{Ended, Said, Until, watch};
 use crate::judge::Verdict;
 use crate::ledger::Ledger;
 use crate::random::Random;
+use crate::runtime;
 
 /// A process that has not ended after this long never will.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -100,7 +101,7 @@ impl Rig {
         let opened = (plan.lives.len() == 1 && !plan.closes).then_some(lasts);
         let until = Until { patience: PATIENCE, opened, bytes: BYTES_MAX };
         let mut command = Command::new(&self.program);
-        command.arg("write").arg(seed.to_string()).arg(point.join("data"));
+        command.arg(runtime::flag()).arg("write").arg(seed.to_string()).arg(point.join("data"));
         let ended = watch(&mut command, &recording, until)
             .map_err(|error| Trouble::new("run", &self.program, &error))?;
         if ended.hung || ended.status.is_some_and(|status| !status.success()) {
@@ -188,7 +189,7 @@ impl Rig {
             .and_then(|file| write_ledger(case.ledger, file.path()).map(|()| file))
             .map_err(|error| Trouble::new("write a ledger in", &self.work, &error))?;
         let mut command = Command::new(&self.program);
-        command.arg("verify").arg(plan.content.seed().to_string());
+        command.arg(runtime::flag()).arg("verify").arg(plan.content.seed().to_string());
         command.arg(point.join("data")).arg(ledger.path());
         let until = Until { patience: PATIENCE, opened: None, bytes: u64::MAX };
         let ended = watch(&mut command, &recording, until)
@@ -256,9 +257,10 @@ impl Rig {
         }
         report += &format!(
             "\n  this seed again, with other timing: corelog-powercut run --fs {} --seed {seed} \
-             --rounds 1 --cuts {}",
+             --rounds 1 --cuts {}\n  (each of them with {}, as here)",
             self.fs.name(),
-            self.cuts
+            self.cuts,
+            runtime::flag()
         );
         report
     }

@@ -22,7 +22,8 @@ const TIMES: usize = 4;
 
 /// An engine as the rig opens it: small, and one shard, as partitions are judged one by one.
 pub(super) fn builder(dir: &Path) -> EngineBuilder {
-    Engine::builder(dir).shards(1).pin(false).limits(crate::judge::small_limits())
+    let builder = Engine::builder(dir).runtime(crate::runtime::chosen());
+    builder.shards(1).pin(false).limits(crate::judge::small_limits())
 }
 
 /// A partition through the lives of one case.

@@ -15,6 +15,7 @@ use corelog_format::{
 };
 
 use crate::content::{BatchKey, Content};
+use crate::runtime;
 
 /// Batches of each partition: two sealed segments of 1 MiB and a third of some 100 KiB.
 const BATCHES: u64 = 500;
@@ -177,8 +178,13 @@ impl Specimen {
             Ending::Clean => "clean",
             Ending::Killed => "killed",
         };
-        let mut child =
-            Command::new(program).arg("write").arg(&dir).arg(end).stdout(Stdio::piped()).spawn()?;
+        let mut child = Command::new(program)
+            .arg(runtime::flag())
+            .arg("write")
+            .arg(&dir)
+            .arg(end)
+            .stdout(Stdio::piped())
+            .spawn()?;
         let mut line = String::new();
         let said = child.stdout.take().map(|out| BufReader::new(out).read_line(&mut line));
         if ending == Ending::Killed {

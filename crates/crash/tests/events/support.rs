@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use corelog::{BatchBuilder, Client, Engine, EngineBuilder, Message, PartitionId, TopicConfig};
 use corelog_crash::hostile::{Disk, limits};
+use corelog_crash::runtime;
 use tempfile::TempDir;
 
 use crate::subscriber;
@@ -42,7 +43,12 @@ pub(crate) fn mounted() -> Mounted {
 /// One shard. What takes a minute is slow: other tests use the machine.
 pub(crate) fn builder(data: &Path) -> EngineBuilder {
     subscriber::install();
-    let builder = Engine::builder(data).shards(1).pin(false).huge_pages(false).limits(limits());
+    let builder = Engine::builder(data)
+        .runtime(runtime::chosen())
+        .shards(1)
+        .pin(false)
+        .huge_pages(false)
+        .limits(limits());
     builder.slow_io(Duration::from_secs(60))
 }
 
