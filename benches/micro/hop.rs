@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use corelog::{Ack, Engine, PartitionId, ShardContext, TopicConfig};
+use corelog::{Ack, PartitionId, ShardContext, TopicConfig};
 use corelog_bench::latency::Latency;
 use corelog_bench::micro::{
     self, Awaited, BenchAlloc, Failed, Options, Row, Run, Sample, Table, Unit, partition,
@@ -87,7 +87,7 @@ struct Hops {
 
 /// Hops for a while, from shard 0 to shard 1.
 fn hops(run: &Run<'_>, way: Way) -> Result<Hops, Failed> {
-    let engine = Engine::builder(run.fresh_dir(0)?).shards(2).spin(way.spin).open()?;
+    let engine = micro::engine(&run.fresh_dir(0)?).shards(2).spin(way.spin).open()?;
     let catalog = engine.client().catalog();
     catalog.create_stream("bench").wait()?;
     // Neighbours have owners in turn, so each shard gets the same number.

@@ -66,7 +66,7 @@ impl HasOptions for Args {
 fn main() -> ExitCode {
     let args = Args::try_parse();
     if let Ok(Args { open: Some(dir), end, make, common }) = args {
-        micro::choose_allocator(&common);
+        micro::obey(&common);
         return match be_opened(&dir, end, make) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -187,6 +187,7 @@ fn open(run: &Run<'_>, dir: &Path, end: End, make: u32) -> Result<Duration, Fail
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("--open").arg(dir).arg("--make").arg(make.to_string());
     command.arg("--end").arg(if end == End::Kill { "kill" } else { "close" });
+    command.arg("--runtime").arg(run.options.runtime.name());
     if run.options.system_alloc {
         command.arg("--system-alloc");
     }

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use clap::{Parser, ValueEnum};
 use corelog::calls::Call;
 use corelog::error::Unavailable;
-use corelog::{Ack, Client, Engine, TopicConfig};
+use corelog::{Ack, Client, TopicConfig};
 use corelog_bench::micro::{
     self, BenchAlloc, Failed, HasOptions, Options, Ratio, Row, Run, Sample, Table, Unit, partition,
     process,
@@ -82,7 +82,7 @@ impl HasOptions for Args {
 fn main() -> ExitCode {
     let args = Args::try_parse();
     if let Ok(Args { open: Some(dir), step, partitions, common }) = args {
-        micro::choose_allocator(&common);
+        micro::obey(&common);
         return match be_measured(&dir, step, partitions) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -149,7 +149,7 @@ const ROWS: [(&str, Unit, &str, &str); 14] = [
 fn be_measured(dir: &Path, step: Step, partitions: u32) -> Result<(), Failed> {
     process::limit_descriptors(DESCRIPTORS)?;
     let start = Instant::now();
-    let engine = Engine::builder(dir).open()?;
+    let engine = micro::engine(dir).open()?;
     let opened = start.elapsed();
     let batch = micro::batches(1, 1000)?.remove(0);
     match step {
@@ -319,6 +319,7 @@ fn observe(run: &Run<'_>, dir: &Path, step: Step, partitions: u32) -> Result<Tol
     let value = step.to_possible_value().expect("no step is hidden");
     command.arg("--open").arg(dir).arg("--step").arg(value.get_name());
     command.arg("--partitions").arg(partitions.to_string());
+    command.arg("--runtime").arg(run.options.runtime.name());
     if run.options.system_alloc {
         command.arg("--system-alloc");
     }

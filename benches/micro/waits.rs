@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use corelog::calls::Call;
 use corelog::error::PollError;
-use corelog::{Ack, Client, Engine, Poll, Records, TopicConfig};
+use corelog::{Ack, Client, Poll, Records, TopicConfig};
 use corelog_bench::micro::{
     self, BenchAlloc, Failed, Options, Ratio, Row, Run, Sample, Table, Unit, partition, process,
 };
@@ -29,7 +29,7 @@ fn measure(run: &Run<'_>, _: &Options) -> Result<Vec<Table>, Failed> {
     let window = run.pick(Duration::from_secs(2), Duration::from_millis(20));
     let batch = micro::batches(1, 1000)?.remove(0);
     let mut table = Table::new(format!("{polls} polls that wait"));
-    let engine = Engine::builder(run.fresh_dir(0)?).open()?;
+    let engine = micro::engine(&run.fresh_dir(0)?).open()?;
     let client = engine.client();
     let catalog = client.catalog();
     catalog.create_stream("bench").wait()?;

@@ -28,7 +28,8 @@ impl Opener for Corelog {
 
     fn open(&self, dir: &Path, demand: Demand) -> Result<Open, EngineError> {
         let is_new = !dir.exists();
-        let builder = corelog::Engine::builder(dir).shards(usize::from(demand.shards));
+        let builder = corelog::Engine::builder(dir).runtime(demand.runtime);
+        let builder = builder.shards(usize::from(demand.shards));
         let engine = builder.limits(limits(&demand)).open()?;
         for (partition, found) in &engine.opened().not_clean {
             if demand.after_kill && found.is_ok() {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
+use corelog::machine::Runtime;
 
 /// Any failure of the engine; printed, never matched.
 pub(crate) type EngineError = Box<dyn Error + Send + Sync>;
@@ -22,6 +23,7 @@ pub(crate) enum Topic {
 /// What a run will ask of an engine, known before it is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Demand {
+    pub(crate) runtime: Runtime,
     pub(crate) shards: u16,
     /// Of [`Topic::Written`].
     pub(crate) partitions: u32,

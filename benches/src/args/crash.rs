@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use corelog::machine::Runtime;
 
 use super::PlaceArgs;
 use super::log::LogArgs;
@@ -27,6 +28,10 @@ pub(crate) struct CrashArgs {
     #[arg(long, value_name = "N", default_value_t = 2000,
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) batches: u64,
+
+    /// What the engine runs on: glommio or ring
+    #[arg(long, value_name = "NAME", default_value_t)]
+    runtime: Runtime,
 
     /// Shards of the engine [default: half of the CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -90,6 +95,7 @@ impl CrashArgs {
         let shards = self.shards.unwrap_or_else(|| default_shards(cpus));
         Ok(Settings {
             preset: Preset::Standard,
+            runtime: self.runtime,
             steps: Vec::new(),
             shards,
             partitions: self.partitions,

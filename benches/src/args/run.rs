@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use corelog::machine::Runtime;
 use corelog_format::{BATCH_HEADER_LEN, FRAME_HEADER_LEN};
 
 use super::log::LogArgs;
@@ -34,6 +35,10 @@ pub(crate) struct RunArgs {
     /// compare every byte and both layers of checksums
     #[arg(long)]
     pub(crate) verify: bool,
+
+    /// What the engine runs on: glommio or ring
+    #[arg(long, value_name = "NAME", default_value_t)]
+    pub(crate) runtime: Runtime,
 
     /// Shards of the engine, and rings of the ceiling [default: half of the CPUs, the producers
     /// have the others]
@@ -162,6 +167,7 @@ impl RunArgs {
         let rounds = if self.duration.is_some() { 1 } else { ROUNDS };
         let settings = Settings {
             preset: self.preset,
+            runtime: self.runtime,
             steps: self.steps(workload.steps),
             shards,
             partitions: self.partitions.unwrap_or(workload.partitions),

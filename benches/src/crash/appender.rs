@@ -101,7 +101,8 @@ impl Appender<'_> {
     }
 
     fn args(&self) -> ChildArgs {
-        let Settings { shards, partitions, producers, in_flight, ack, seed, .. } = *self.settings;
+        let Settings { runtime, shards, partitions, producers, in_flight, ack, seed, .. } =
+            *self.settings;
         let sizes = &self.settings.sizes;
         ChildArgs {
             data: self.data.to_owned(),
@@ -118,6 +119,7 @@ impl Appender<'_> {
             payload_to: sizes.payload.end,
             headers: sizes.headers,
             ack,
+            runtime,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use corelog::machine::Runtime;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::content::{BatchId, Content, Sizes};
@@ -51,6 +52,8 @@ pub(crate) struct ChildArgs {
     pub(crate) headers: u16,
     #[arg(long)]
     pub(crate) ack: Ack,
+    #[arg(long)]
+    pub(crate) runtime: Runtime,
 }
 
 impl ChildArgs {
@@ -71,6 +74,7 @@ impl ChildArgs {
         number("payload-to", self.payload_to as u64);
         number("headers", self.headers.into());
         words.push(format!("--ack={}", self.ack.name()));
+        words.push(format!("--runtime={}", self.runtime));
         words
     }
 
@@ -88,6 +92,7 @@ pub(crate) fn append_until_killed(args: &ChildArgs) -> Result<(), RunError> {
     let sent = read_sent(args, &mut io::stdin().lock()).map_err(talking)?;
     let in_flight = usize::from(args.producers) * usize::from(args.in_flight);
     let demand = Demand {
+        runtime: args.runtime,
         shards: args.shards,
         partitions: args.partitions,
         durable_partitions: 1,
@@ -190,6 +195,7 @@ mod tests {
             payload_to: 10,
             headers: 11,
             ack: Ack::Durable,
+            runtime: Runtime::Ring,
         }
     }
 

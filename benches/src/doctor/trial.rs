@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use corelog::machine::Runtime;
+
 use crate::ceiling::{Ceiling, CeilingError, Step};
 use crate::content::{BatchId, Content, Outbox};
 use crate::engine_load::Corelog;
@@ -69,6 +71,7 @@ fn try_ring(place: &Place, interrupt: &Interrupt) -> Result<Ring, CeilingError> 
 fn try_engine(place: &Place, interrupt: &Interrupt) -> Result<(), EngineError> {
     let content = Content::new(1, 1, 100)?;
     let demand = Demand {
+        runtime: Runtime::default(),
         shards: 1,
         partitions: 1,
         durable_partitions: 1,

@@ -47,7 +47,7 @@ use crate::progress::Progress;
 pub use allocator::{BenchAlloc, counted, traced};
 pub use blame::{Blamed, blame};
 pub use cpu::Cpu;
-pub use one_shard::{Awaited, OneShard, partition};
+pub use one_shard::{Awaited, OneShard, engine, partition};
 pub use options::{HasOptions, Options};
 pub use table::{Ratio, Row, Sample, Table, Unit};
 
@@ -90,11 +90,12 @@ pub fn main<O: HasOptions>(
     }
 }
 
-/// Obeys `--system-alloc`; [`main`] does it by itself.
-pub fn choose_allocator(options: &Options) {
+/// Obeys `--system-alloc` and `--runtime`; [`main`] does it by itself.
+pub fn obey(options: &Options) {
     if options.system_alloc {
         allocator::use_system_alone();
     }
+    one_shard::run_on(options.runtime);
 }
 
 fn measure<O: HasOptions>(
@@ -104,7 +105,7 @@ fn measure<O: HasOptions>(
     bench: impl FnOnce(&Run<'_>, &O) -> Result<Vec<Table>, Failed>,
 ) -> Result<(), Failed> {
     let options = all.options();
-    choose_allocator(options);
+    obey(options);
     let interrupt = Interrupt::on_signals()?;
     let place = Place::take(Some(options.dir.as_deref().unwrap_or(default)), false)?;
     let machine = Machine::look(place.path());
@@ -119,6 +120,7 @@ fn measure<O: HasOptions>(
             "rounds": options.rounds(),
             "quick": options.quick,
             "allocator": options.allocator(),
+            "runtime": options.runtime.name(),
             "machine": machine.to_json(),
             "tables": tables.iter().map(Table::to_json).collect::<Vec<_>>(),
         });
@@ -129,7 +131,8 @@ fn measure<O: HasOptions>(
 }
 
 fn tell(out: &mut dyn Write, run: &Run<'_>, machine: &Machine, tables: &[Table]) -> io::Result<()> {
-    writeln!(out, "<!-- {}; {} rounds; {} -->", run.name, run.options.rounds(), machine.line())?;
+    let (rounds, runtime) = (run.options.rounds(), run.options.runtime);
+    writeln!(out, "<!-- {}; on {runtime}; {rounds} rounds; {} -->", run.name, machine.line())?;
     if run.options.quick {
         writeln!(out, "\nA quick look whether everything works: the figures mean nothing.")?;
     }

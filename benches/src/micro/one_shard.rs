@@ -2,10 +2,12 @@
 
 use std::future::Future;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use corelog::machine::Runtime;
 use corelog::stats::PartitionStats;
-use corelog::{Client, Engine, Limits, PartitionId, ShardContext, TopicConfig};
+use corelog::{Client, Engine, EngineBuilder, Limits, PartitionId, ShardContext, TopicConfig};
 
 use super::Failed;
 use super::cpu::{self, Begun, Cpu};
@@ -18,6 +20,20 @@ const STREAM: u32 = 0;
 /// Partition `partition` of topic `topic`.
 pub fn partition(topic: u32, partition: u32) -> PartitionId {
     PartitionId::new(STREAM, topic, partition)
+}
+
+/// What the engines of this process run on; the default until it is chosen.
+static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+
+/// All engines from here on run on `runtime`.
+pub(super) fn run_on(runtime: Runtime) {
+    // A process has one: the second choice of a test that measures twice is the first.
+    let _ = RUNTIME.set(runtime);
+}
+
+/// An engine on the runtime of the flags.
+pub fn engine(dir: &Path) -> EngineBuilder {
+    Engine::builder(dir).runtime(RUNTIME.get().copied().unwrap_or_default())
 }
 
 /// An open engine of one shard.
@@ -40,7 +56,7 @@ impl OneShard {
         spin: Duration,
         interrupt: &Interrupt,
     ) -> Result<OneShard, Failed> {
-        let engine = Engine::builder(dir).shards(1).limits(limits).spin(spin).open()?;
+        let engine = engine(dir).shards(1).limits(limits).spin(spin).open()?;
         let client = engine.client();
         Ok(OneShard { engine, client, interrupt: interrupt.clone() })
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
+use corelog::machine::Runtime;
 
 /// Flags of a micro benchmark.
 #[derive(Debug, Clone, Parser)]
@@ -19,6 +20,10 @@ pub struct Options {
     /// Without the allocator that puts buffers on 2 MiB pages: the engine then moves them itself
     #[arg(long)]
     pub system_alloc: bool,
+
+    /// What the engine runs on: glommio or ring
+    #[arg(long, value_name = "NAME", default_value_t)]
+    pub runtime: Runtime,
 
     /// Directory to work in: absent, empty, or left by an earlier run [default: below target/]
     #[arg(long, value_name = "DIR")]

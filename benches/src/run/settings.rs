@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use corelog::machine::Runtime;
 use serde_json::{Value, json};
 
 use super::preset::{Preset, Step};
@@ -15,6 +16,7 @@ use crate::subject::{Ack, Demand, LogOptions};
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) preset: Preset,
+    pub(crate) runtime: Runtime,
     pub(crate) steps: Vec<Step>,
     pub(crate) shards: u16,
     pub(crate) partitions: u32,
@@ -99,6 +101,7 @@ impl Settings {
         let appends = usize::from(self.producers) * in_flight;
         let followed = if self.tail + self.catch_up > 0 { 2 * self.partitions as usize } else { 0 };
         Demand {
+            runtime: self.runtime,
             shards: self.shards,
             partitions: self.partitions,
             durable_partitions: self.durable_partitions(),
@@ -242,6 +245,7 @@ impl Settings {
         let log = &self.log;
         json!({
             "preset": self.preset.name(),
+            "runtime": self.runtime.name(),
             "shards": self.shards,
             "partitions": self.partitions,
             "producers": self.producers,
@@ -293,6 +297,7 @@ impl Settings {
     pub(crate) fn sample() -> Settings {
         Settings {
             preset: Preset::Standard,
+            runtime: Runtime::default(),
             steps: Preset::Standard.workload().steps.to_vec(),
             shards: 1,
             partitions: 4,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use bytes::Bytes;
+use corelog::machine::Runtime;
 use corelog_format::{BATCH_HEADER_LEN, UnverifiedBatch, admit};
 
 use super::*;
@@ -173,6 +174,7 @@ impl Records for Views {
 fn settings() -> Settings {
     Settings {
         shards: 2,
+        runtime: Runtime::default(),
         partitions: 3,
         producers: 2,
         in_flight: 2,
