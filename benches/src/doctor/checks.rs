@@ -33,6 +33,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
         alignment(machine),
         file_system(machine),
         engine(facts),
+        on_ring(facts),
         write_cache(facts),
         scheduler(machine),
         space(machine),
@@ -186,6 +187,16 @@ fn engine(facts: &Facts) -> Check {
             check(name, Standing::Fit, "opened, made a batch durable, read it back, closed")
         }
         Some(Err(error)) => check(name, Standing::Unfit, error.clone()),
+        None => check(name, Standing::Unknown, "not tried"),
+    }
+}
+
+fn on_ring(facts: &Facts) -> Check {
+    let name = "runtime ring";
+    match &facts.trial.on_ring {
+        Some(Ok(())) => check(name, Standing::Fit, "the same, on the engine's other runtime"),
+        Some(Err(error)) => check(name, Standing::Poor, error.clone())
+            .advise("stay with the default, or use Linux 5.13 or newer"),
         None => check(name, Standing::Unknown, "not tried"),
     }
 }

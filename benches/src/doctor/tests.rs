@@ -46,7 +46,7 @@ fn fit() -> Facts {
         ..Machine::default()
     };
     let ring = Ring::Works { synced_p50_us: 40.0, registered_buffers: true };
-    Facts { machine, trial: Trial { ring, engine: Some(Ok(())) } }
+    Facts { machine, trial: Trial { ring, engine: Some(Ok(())), on_ring: Some(Ok(())) } }
 }
 
 fn judged(facts: &Facts) -> BTreeMap<&'static str, Check> {
@@ -175,7 +175,7 @@ fn the_disk_of_the_build_is_tried_and_left_as_it_was() {
     let names = || std::fs::read_dir(place.path()).unwrap().count();
     let before = names();
     let diagnosis = examine(place.path(), &Interrupt::default()).unwrap();
-    for name in ["io_uring", "io_uring operations", "O_DIRECT", "engine"] {
+    for name in ["io_uring", "io_uring operations", "O_DIRECT", "engine", "runtime ring"] {
         let check = diagnosis.checks.iter().find(|check| check.name == name).unwrap();
         assert_eq!(check.standing, Standing::Fit, "{check:?}");
     }

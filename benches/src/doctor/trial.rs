@@ -22,6 +22,8 @@ pub(super) struct Trial {
     pub(super) ring: Ring,
     /// The engine opened a directory, made a batch durable and read it back; else its words.
     pub(super) engine: Option<Result<(), String>>,
+    /// The same on its other runtime.
+    pub(super) on_ring: Option<Result<(), String>>,
 }
 
 /// What a raw ring could do.
@@ -46,9 +48,13 @@ impl Trial {
             Err(error) if error.step == Step::OpenDirect => Ring::NoDirectIo(error.to_string()),
             Err(error) => Ring::Failed(error.to_string()),
         };
-        let engine = matches!(ring, Ring::Works { .. })
-            .then(|| try_engine(place, interrupt).map_err(|error| error.to_string()));
-        Trial { ring, engine }
+        let works = matches!(ring, Ring::Works { .. });
+        let tried = |number, runtime| {
+            let engine = || try_engine(place, number, runtime, interrupt);
+            works.then(|| engine().map_err(|error| error.to_string()))
+        };
+        let (engine, on_ring) = (tried(0, Runtime::Glommio), tried(1, Runtime::Ring));
+        Trial { ring, engine, on_ring }
     }
 }
 
@@ -68,10 +74,15 @@ fn try_ring(place: &Place, interrupt: &Interrupt) -> Result<Ring, CeilingError> 
     Ok(Ring::Works { synced_p50_us, registered_buffers: granted.registered_buffers })
 }
 
-fn try_engine(place: &Place, interrupt: &Interrupt) -> Result<(), EngineError> {
+fn try_engine(
+    place: &Place,
+    number: u32,
+    runtime: Runtime,
+    interrupt: &Interrupt,
+) -> Result<(), EngineError> {
     let content = Content::new(1, 1, 100)?;
     let demand = Demand {
-        runtime: Runtime::default(),
+        runtime,
         shards: 1,
         partitions: 1,
         durable_partitions: 1,
@@ -82,7 +93,7 @@ fn try_engine(place: &Place, interrupt: &Interrupt) -> Result<(), EngineError> {
         poll_bytes: 1 << 20,
         after_kill: false,
     };
-    let engine = Corelog.open(&place.round_dir(0), demand)?;
+    let engine = Corelog.open(&place.round_dir(number), demand)?;
     let id = BatchId { round: 0, producer: 0, partition: 0, sequence: 0 };
     let batch = Outbox::new(&content).batch(id);
     let stopped = |_| EngineError::from("stopped");

@@ -33,8 +33,8 @@ pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::R
 /// Opens `path` as [`corelog_io::Disk::open`] says; `direct` adds O_DIRECT.
 ///
 /// The flock is taken on THIS open file description, and it is the one that all I/O goes through
-/// (`glommio/fd.rs`): a write that a killed process left in flight keeps the description, and with it the
-/// lock, until it has landed.
+/// (`glommio/fd.rs`): a write that a killed process left in flight keeps the description, and with it
+/// the lock, until it has landed.
 pub(crate) fn open(path: &Path, how: Open, direct: bool) -> Result<OwnedFd, IoError> {
     let failed = |source: io::Error| IoError::new(IoOp::Open, path, source);
     let mut flags = OFlags::CLOEXEC | OFlags::NOFOLLOW;

@@ -1,6 +1,6 @@
 //! Leases: bytes of a shard's buffers, lent to any thread without a copy, that find their way home.
 //!
-//! A glommio buffer may be dropped on its own thread only. So the shard keeps the buffer, in a slot
+//! A runtime's buffer may be dropped on its own thread only. So the shard keeps the buffer, in a slot
 //! of a table of fixed size, and gives out a [`bytes::Bytes`] over the memory. The last clone of
 //! that, wherever it is dropped, pushes the slot's number onto a stack of returned slots: one
 //! compare-and-swap on memory that is there already, so it cannot fail and cannot wait for the shard.
@@ -29,7 +29,7 @@ pub(super) unsafe trait Lendable: AsRef<[u8]> + Clone + 'static {
     }
 }
 
-// SAFETY: the memory is a glommio buffer behind an `Rc` (or inside glommio's own), which stays in
+// SAFETY: the memory is a runtime's buffer behind an `Rc` (or inside glommio's own), which stays in
 // its place; it is frozen, or a finished read that nobody writes to again.
 unsafe impl Lendable for super::buffer::RealBytes {
     /// At least half of what the buffer was charged with: one of 1 MiB + 4 KiB is charged 2 MiB,

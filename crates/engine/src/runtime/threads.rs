@@ -214,9 +214,9 @@ impl Launched {
         Ok(Launched { ready, go, thread })
     }
 
-    /// Waits until the shard is ready. The very first turn of one of glommio's executors has no pulse yet, so it can be
-    /// slept over (`glommio/timers.rs`): such a thread is given up for a new one. It ends by itself should
-    /// it ever wake, as nobody tells it to go on.
+    /// Waits until the shard is ready. The very first turn of an executor of glommio's has no pulse
+    /// yet, so it can be slept over (`glommio/timers.rs`): such a thread is given up for a new one. It
+    /// ends by itself should it ever wake, as nobody tells it to go on.
     fn wait_or_replace(&mut self, again: impl Fn() -> Result<Launched, StartError>) -> Readiness {
         let mut patience = START_PATIENCE;
         for _ in 1..START_ATTEMPTS {

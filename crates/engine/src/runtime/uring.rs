@@ -1,4 +1,4 @@
-//! The start-up probe of io_uring: a clear refusal before glommio can panic or exit the process.
+//! The start-up probe of io_uring: a clear refusal, before glommio can panic or exit the process.
 
 use std::fmt;
 use std::fs;
@@ -223,6 +223,14 @@ mod tests {
         let source = io::Error::from_raw_os_error(libc::EPERM);
         let text = UringError::Refused { source, facts: allowed }.to_string();
         assert!(text.contains("seccomp profile"), "{text}");
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_the_runtime_that_needs_it() {
+        let operations = vec!["READ_FIXED", "multishot POLL_ADD"];
+        let text = UringError::Missing { runtime: Runtime::Ring, operations }.to_string();
+        let want = "lacks READ_FIXED, multishot POLL_ADD: the runtime ring needs Linux 5.13";
+        assert!(text.contains(want), "{text}");
     }
 
     #[test]
