@@ -11,12 +11,15 @@ use std::future::Future;
 use std::io;
 use std::marker::PhantomData;
 use std::mem;
+use std::os::fd::AsRawFd;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
 
 use super::local::{self, Local};
 use super::memory::Pool;
@@ -55,13 +58,15 @@ pub(in crate::runtime) struct Options {
     pub(in crate::runtime) huge_pages: bool,
     /// How long the loop looks out for work before it sleeps.
     pub(in crate::runtime) spin: Option<Duration>,
+    /// Whether other threads wake the loop by ring messages where the kernel has them.
+    pub(in crate::runtime) messages: bool,
     /// Places for registered files; further files work without.
     pub(in crate::runtime) files: u32,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { entries: 256, pool: 0, huge_pages: true, spin: None, files: 1024 }
+        Options { entries: 256, pool: 0, huge_pages: true, spin: None, messages: true, files: 1024 }
     }
 }
 
@@ -81,8 +86,10 @@ impl Executor {
         if local::current().is_some() {
             return Err(io::Error::other("this thread has a ring executor already"));
         }
-        let remote = Arc::new(Remote::new()?);
-        let queues = Queues::new(options.entries, options.files, remote.event())?;
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let queues = Queues::new(options.entries, options.files, event.as_raw_fd())?;
+        let ring = if options.messages { queues.messages() } else { None };
+        let remote = Arc::new(Remote::new(event, ring));
         let pool = Pool::new(options.pool, options.huge_pages)?;
         let pieces = pool.pieces();
         // Without registration (RLIMIT_MEMLOCK, usually) each call pins its memory: slower, not wrong.
@@ -169,7 +176,7 @@ impl Wake for Woken {
 impl Local {
     /// Takes what others have woken, and wakes who has slept long enough.
     fn begin_turn(&self) {
-        self.remote.take(|ready| self.queue.borrow_mut().push_back(ready));
+        self.take_woken();
         if self.timers.next().is_some() {
             let now = Instant::now();
             while let Some(waker) = self.timers.pop_due(now) {
@@ -178,7 +185,12 @@ impl Local {
         }
     }
 
-    /// Runs tasks until none is left, or it is time to turn to the kernel.
+    fn take_woken(&self) {
+        self.remote.take(|ready| self.queue.borrow_mut().push_back(ready));
+    }
+
+    /// Runs tasks until none is left, or it is time to turn to the kernel. Whom other threads have woken
+    /// need not wait for that.
     fn run_tasks(&self) {
         let mut until = None;
         for _ in 0..TASKS {
@@ -189,6 +201,7 @@ impl Local {
             if !self.turning.borrow().is_empty() || Instant::now() >= until {
                 return;
             }
+            self.take_woken();
         }
     }
 
@@ -304,7 +317,7 @@ impl Local {
             for waker in self.alive.all() {
                 guarded(|| waker.wake());
             }
-            self.remote.take(|ready| self.queue.borrow_mut().push_back(ready));
+            self.take_woken();
             while let Some(ready) = { self.queue.borrow_mut().pop_front() } {
                 guarded(|| drop(ready));
             }

@@ -3,7 +3,8 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::ptr;
 use std::time::Duration;
 
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
@@ -12,6 +13,7 @@ use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 /// Completions that are of no operation carry these numbers; operations count from 0.
 const OF_EVENT: u64 = u64::MAX;
 const OF_CANCEL: u64 = u64::MAX - 1;
+const OF_MESSAGE: u64 = u64::MAX - 2;
 
 /// Room that is kept in the completion queue for entries that are of no operation.
 const SPARE: usize = 8;
@@ -79,6 +81,15 @@ impl Queues {
             places,
             enters: 0,
         })
+    }
+
+    /// A second descriptor of the ring, to send messages to, where the kernel can do that.
+    pub(super) fn messages(&self) -> Option<OwnedFd> {
+        // SAFETY: the number is of the ring, which is open.
+        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) };
+        let ring = ring.try_clone_to_owned().ok()?;
+        // The first one is to us.
+        send_message(ring.as_fd()).is_ok().then_some(ring)
     }
 
     /// Registers memory. What is registered stays where it is until the ring has gone.
@@ -213,7 +224,7 @@ impl Queues {
             let Some(completion) = completions.next() else { break };
             match completion.user_data() {
                 OF_EVENT => self.watching = cqueue::more(completion.flags()),
-                OF_CANCEL => {}
+                OF_CANCEL | OF_MESSAGE => {}
                 key => {
                     into[count] = Ended { key, result: completion.result() };
                     count += 1;
@@ -237,6 +248,28 @@ impl Queues {
     pub(super) fn enters(&self) -> u64 {
         self.enters
     }
+}
+
+impl Drop for Queues {
+    fn drop(&mut self) {
+        // The ring may stay open a while, by those that could still send messages to it; files and
+        // memory do not stay with it. An error means that there were none.
+        let _ = self.ring.submitter().unregister_files();
+        let _ = self.ring.submitter().unregister_buffers();
+    }
+}
+
+/// Sends a message to a ring, by a call of this thread's: it ends the wait of the thread that has it.
+pub(super) fn send_message(ring: BorrowedFd<'_>) -> io::Result<()> {
+    /// Since Linux 6.13; the io-uring crate does not have it yet.
+    const REGISTER_SEND_MSG_RING: libc::c_uint = 31;
+    let message = opcode::MsgRingData::new(Fd(ring.as_raw_fd()), 0, OF_MESSAGE, None).build();
+    let (call, no_ring, count) = (libc::SYS_io_uring_register, -1, 1);
+    // SAFETY: the kernel copies one entry, which names no memory, and a descriptor that is open.
+    let sent = unsafe {
+        libc::syscall(call, no_ring, REGISTER_SEND_MSG_RING, ptr::from_ref(&message), count)
+    };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// A ring by one thread for itself, whose completions are made when the thread asks for them: it is

@@ -5,14 +5,12 @@
 //! said so, once for all who push until it is awake.
 #![allow(unsafe_code, reason = "a task goes through the list as a raw pointer: docs/unsafe.md")]
 
-use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
 
-use rustix::event::{EventfdFlags, eventfd};
-
+use super::queues::send_message;
 use super::tasks::Ready;
 
 /// Shared by an executor and the wakers of all its tasks.
@@ -22,7 +20,10 @@ pub(super) struct Remote {
     head: AtomicPtr<()>,
     /// True while the loop waits in the kernel, and nobody has undertaken to wake it.
     sleeping: AtomicBool,
-    /// What the loop waits for besides its I/O. Open as long as any waker.
+    /// The loop's ring, where the kernel sends messages to it (Linux 6.13) without a ring of the
+    /// sender's. Open as long as any waker, as its number must not become another file's.
+    ring: Option<OwnedFd>,
+    /// What the loop waits for besides: for kernels without messages, and one that refuses one.
     event: OwnedFd,
 }
 
@@ -31,13 +32,9 @@ pub(super) struct Remote {
 pub(super) struct Link(AtomicPtr<()>);
 
 impl Remote {
-    pub(super) fn new() -> io::Result<Remote> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Remote { head: AtomicPtr::default(), sleeping: AtomicBool::new(false), event })
-    }
-
-    pub(super) fn event(&self) -> RawFd {
-        self.event.as_raw_fd()
+    /// Of the loop that waits for `event`, and for messages to `ring`.
+    pub(super) fn new(event: OwnedFd, ring: Option<OwnedFd>) -> Remote {
+        Remote { head: AtomicPtr::default(), sleeping: AtomicBool::new(false), ring, event }
     }
 
     /// Hands a task that was woken to its executor.
@@ -62,8 +59,10 @@ impl Remote {
     pub(super) fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.sleeping.load(Ordering::Relaxed) && self.sleeping.swap(false, Ordering::Relaxed) {
-            // It fails only where the count is full, and then the loop is being woken already.
-            let _ = rustix::io::write(&self.event, &1_u64.to_le_bytes());
+            if !self.ring.as_ref().is_some_and(|ring| send_message(ring.as_fd()).is_ok()) {
+                // It fails only where the count is full, and then the loop is being woken already.
+                let _ = rustix::io::write(&self.event, &1_u64.to_le_bytes());
+            }
         }
     }
 

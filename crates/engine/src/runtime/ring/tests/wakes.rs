@@ -41,17 +41,20 @@ impl Signal {
     }
 }
 
-/// Raises of one and waits for the other, `rounds` times, in a thread of its own with an executor of its
-/// own; every `pause` rounds it dawdles for a random time before it answers.
+/// Raises one and waits for the other, `rounds` times, in a thread of its own with an executor of its
+/// own; every `pause` rounds it dawdles for a random time before it answers. It plays in a task, or in
+/// the main future, and is woken by messages, or events.
 fn player(
     rounds: u64,
     pause: u64,
     spin: Option<Duration>,
     (mine, theirs): (Arc<Signal>, Arc<Signal>),
-    in_task: bool,
+    how: (bool, bool),
 ) -> thread::JoinHandle<()> {
     thread::spawn(move || {
-        let executor = Executor::new(Options { spin, ..Options::default() }).expect("a ring");
+        let (in_task, messages) = how;
+        let options = Options { spin, messages, ..Options::default() };
+        let executor = Executor::new(options).expect("a ring");
         let play = async move {
             let mut seed = rounds ^ pause;
             for round in 1..=rounds {
@@ -88,12 +91,17 @@ fn player(
 #[test]
 fn no_wake_is_lost_between_two_executors() {
     let spin = Some(Duration::from_micros(20));
-    for (rounds, spin, in_task) in
-        [(60_000, None, true), (60_000, None, false), (200_000, spin, true)]
-    {
+    // Tasks and main futures, ring messages and events, with and without looking out.
+    let cases = [
+        (60_000, None, (true, true)),
+        (60_000, None, (true, false)),
+        (60_000, None, (false, true)),
+        (200_000, spin, (true, true)),
+    ];
+    for (rounds, spin, how) in cases {
         let (a, b) = (Arc::new(Signal::default()), Arc::new(Signal::default()));
-        let one = player(rounds, 3, spin, (Arc::clone(&a), Arc::clone(&b)), in_task);
-        let two = player(rounds, 7, spin, (Arc::clone(&b), Arc::clone(&a)), in_task);
+        let one = player(rounds, 3, spin, (Arc::clone(&a), Arc::clone(&b)), how);
+        let two = player(rounds, 7, spin, (Arc::clone(&b), Arc::clone(&a)), how);
         b.raise();
         one.join().expect("the first player ends");
         two.join().expect("the second player ends");
