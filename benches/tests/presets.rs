@@ -46,8 +46,19 @@ fn fsync() {
 }
 
 #[test]
+fn either_runtime_runs_and_is_named() {
+    let flags = format!("{SMALL_BATCHES} --runtime ring --verify");
+    let (json, _) = run_preset("standard", &flags);
+    assert_eq!(json["settings"]["runtime"], "ring");
+    positive(&json, "/append/mb_per_s");
+    positive(&json, "/poll/mb_per_s");
+    positive(&json, "/durable/latency_us/p50");
+}
+
+#[test]
 fn mixed() {
     let (json, printed) = run_preset("mixed", SMALL_BATCHES);
+    assert_eq!(json["settings"]["runtime"], "glommio");
     positive(&json, "/append/mb_per_s");
     positive(&json, "/poll/mb_per_s");
     for phase in ["tail", "catch_up"] {
@@ -154,9 +165,14 @@ fn damage_in_kept_files_is_found_and_named() {
 
 #[test]
 fn killed_processes_lose_nothing_that_was_answered() {
-    for (name, ack) in [("crash-written", ""), ("crash-durable", "--ack durable")] {
+    let cases = [
+        ("crash-written", ""),
+        ("crash-durable", "--ack durable"),
+        ("crash-ring", "--runtime ring"),
+    ];
+    for (name, other) in cases {
         let dir = dir(name);
-        let flags = format!("crash --lives 3 --batches 150 {ack} --json out.json --dir here");
+        let flags = format!("crash --lives 3 --batches 150 {other} --json out.json --dir here");
         let printed = ran(&dir, &flags, 0);
         assert!(printed.starts_with("3 processes killed"), "{printed}");
         assert_eq!(names(&dir), ["out.json"]);

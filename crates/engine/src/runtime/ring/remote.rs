@@ -58,12 +58,16 @@ impl Remote {
     /// Wakes the loop where it sleeps. What it is to see was stored before.
     pub(super) fn wake(&self) {
         fence(Ordering::SeqCst);
-        if self.sleeping.load(Ordering::Relaxed) && self.sleeping.swap(false, Ordering::Relaxed) {
-            if !self.ring.as_ref().is_some_and(|ring| send_message(ring.as_fd()).is_ok()) {
-                // It fails only where the count is full, and then the loop is being woken already.
-                let _ = rustix::io::write(&self.event, &1_u64.to_le_bytes());
-            }
+        let sleeps = self.sleeping.load(Ordering::Relaxed);
+        if sleeps && self.sleeping.swap(false, Ordering::Relaxed) && !self.send() {
+            // It fails only where the count is full, and then the loop is being woken already.
+            let _ = rustix::io::write(&self.event, &1_u64.to_le_bytes());
         }
+    }
+
+    /// Wakes the loop by a ring message; false where there is no ring for that, or it did not go.
+    fn send(&self) -> bool {
+        self.ring.as_ref().is_some_and(|ring| send_message(ring.as_fd()).is_ok())
     }
 
     pub(super) fn is_empty(&self) -> bool {
