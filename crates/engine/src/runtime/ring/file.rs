@@ -118,6 +118,11 @@ impl File {
         Rc::into_inner(self.opened).map_or(Ok(()), |mut opened| opened.close())
     }
 
+    #[cfg(test)]
+    pub(super) fn is_registered(&self) -> bool {
+        self.opened.place.is_some()
+    }
+
     fn number(&self) -> Fd {
         Fd(self.as_fd().as_raw_fd())
     }

@@ -5,7 +5,7 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `executor` | the loop |
+//! | `executor`, `turns` | the loop |
 //! | `tasks`, `remote` | tasks on this thread; and those that other threads have woken |
 //! | `queues`, `ops` | the ring; what each operation keeps until the kernel has answered |
 //! | `file`, `buffer` | what tasks work with |
@@ -24,12 +24,14 @@ mod queues;
 mod remote;
 mod tasks;
 mod timers;
+mod turns;
 
 #[cfg(test)]
 mod tests;
 
 pub(super) use buffer::Buffer;
-pub(super) use executor::{Executor, Options, turn_to_io, turns, yield_now};
+pub(super) use executor::{Executor, Options};
 pub(super) use file::File;
 pub(super) use tasks::spawn;
 pub(super) use timers::sleep;
+pub(super) use turns::{turn_to_io, turns, yield_now};

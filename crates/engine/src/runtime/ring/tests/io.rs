@@ -245,6 +245,7 @@ fn places_of_registered_files_go_round() {
             // One has the only place, the other works without.
             let one = File::adopt(open(&dir.path().join("a"))).expect("adopted");
             let two = File::adopt(open(&dir.path().join("b"))).expect("adopted");
+            assert_eq!((one.is_registered(), two.is_registered()), (true, false));
             let (ones, twos) = (filled(BLOCK, round), filled(BLOCK, round + 100));
             assert_eq!(one.write_at(&ones, 0, 0).await.expect("it writes"), BLOCK);
             assert_eq!(two.write_at(&twos, 0, 0).await.expect("it writes"), BLOCK);

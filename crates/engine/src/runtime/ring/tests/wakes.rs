@@ -1,6 +1,6 @@
 //! Wakes from other threads: none is lost, whatever the loop is at.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -70,18 +70,14 @@ fn player(
             match in_task {
                 false => in_time(play).await,
                 true => {
-                    let ended = Rc::new(Cell::new(0));
-                    let theirs = Rc::clone(&ended);
+                    // Nothing else ends the loop's sleep than a wake.
+                    let ended = Arc::new(Signal::default());
+                    let theirs = Arc::clone(&ended);
                     spawn(async move {
                         play.await;
-                        theirs.set(1);
+                        theirs.raise();
                     });
-                    in_time(async {
-                        while ended.get() == 0 {
-                            sleep(Duration::from_millis(20)).await;
-                        }
-                    })
-                    .await;
+                    in_time(ended.reach(1)).await;
                 }
             }
         });
@@ -129,21 +125,44 @@ fn a_million_wakes_of_many_tasks_arrive() {
         })
         .collect();
     run(async {
-        let ended = Rc::new(Cell::new(0));
+        let ended = Arc::new(Signal::default());
         for signal in &signals {
-            let (signal, ended) = (Arc::clone(signal), Rc::clone(&ended));
+            let (signal, ended) = (Arc::clone(signal), Arc::clone(&ended));
             spawn(async move {
                 for wanted in 1..=EACH {
                     signal.reach(wanted).await;
                 }
-                ended.set(ended.get() + 1);
+                ended.raise();
             });
         }
-        while ended.get() < TASKS {
-            sleep(Duration::from_millis(1)).await;
-        }
+        ended.reach(TASKS as u64).await;
     });
     senders.into_iter().for_each(|sender| sender.join().expect("it sends"));
+}
+
+#[test]
+fn tasks_that_another_thread_wakes_run_in_the_order_of_the_wakes() {
+    let signals: Vec<Arc<Signal>> = (0..100).map(|_| Arc::default()).collect();
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    run(async {
+        for (number, signal) in signals.iter().enumerate() {
+            let (signal, seen) = (Arc::clone(signal), Rc::clone(&seen));
+            spawn(async move {
+                signal.reach(1).await;
+                seen.borrow_mut().push(number);
+            });
+        }
+        while signals.iter().any(|signal| signal.waker.lock().expect("no panic").is_none()) {
+            yield_now().await;
+        }
+        // The loop stands still meanwhile, so that it finds all of them at once.
+        let raise = || signals.iter().rev().for_each(|signal| signal.raise());
+        thread::scope(|scope| scope.spawn(raise).join()).expect("it raises");
+        while seen.borrow().len() < signals.len() {
+            yield_now().await;
+        }
+    });
+    assert!(seen.borrow().iter().copied().eq((0..100).rev()), "{seen:?}");
 }
 
 #[test]
