@@ -303,27 +303,22 @@ fn batches_inside_of_payloads_never_pass_for_the_logs() {
     let frames = outer.start + 256;
     let frame_len = 48 + carried[0].len();
     let header = outer.start..frames;
-    let cases: [(&str, Vec<std::ops::Range<usize>>); 6] = [
-        ("the header", vec![header.clone()]),
-        ("its length", vec![outer.start + 32..outer.start + 40]),
-        ("the header, and a message", vec![header.clone(), frames + 300..frames + 310]),
-        ("the header, and a message's header", vec![outer.start..frames + 48]),
-        (
-            "a message, and the batch behind",
-            vec![frames + 60..frames + 61, {
-                let behind = rest[0].start;
-                behind..behind + 256
-            }],
-        ),
-        (
-            "the header, and the last message",
-            vec![header.clone(), frames + 3 * frame_len + 100..frames + 3 * frame_len + 110],
-        ),
-    ];
-    for (name, harmed) in cases {
+    let behind = rest[0].start..rest[0].start + 256;
+    let last = frames + 3 * frame_len + 100;
+    for (name, harmed, also) in [
+        ("the header", header.clone(), None),
+        ("its length", outer.start + 32..outer.start + 40, None),
+        ("the header, and a message", header.clone(), Some(frames + 300..frames + 310)),
+        ("the header, and a message's header", outer.start..frames + 48, None),
+        ("a message, and the batch behind", frames + 60..frames + 61, Some(behind)),
+        ("the header, and the last message", header, Some(last..last + 10)),
+    ] {
         let mut bytes = segment.bytes.clone();
-        harmed.iter().for_each(|range| bytes[range.clone()].iter_mut().for_each(|b| *b ^= 0x55));
-        let lost = 1 + harmed.iter().filter(|range| range.start >= rest[0].start).count();
+        let also_behind = also.as_ref().is_some_and(|also| also.start >= rest[0].start);
+        for range in [Some(harmed), also].into_iter().flatten() {
+            bytes[range].iter_mut().for_each(|byte| *byte ^= 0x55);
+        }
+        let lost = 1 + usize::from(also_behind);
         let report = judge(&bytes);
         eprintln!("{name}");
         assert_verdict(&report, "corrupt", 5 - lost, Some(first.end));
