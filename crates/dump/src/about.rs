@@ -20,8 +20,11 @@ pub(crate) const fn schema_of(output: Output) -> &'static str {
         Output::Stats => include_str!("../schemas/stats.json"),
         Output::Hex => include_str!("../schemas/hex.json"),
         Output::Diff => include_str!("../schemas/diff.json"),
-        Output::ShowBatch => include_str!("../schemas/show-batch.json"),
-        Output::ShowMessage => include_str!("../schemas/show-message.json"),
+        Output::ShowBatch | Output::FollowBatch => include_str!("../schemas/show-batch.json"),
+        // Who prints messages prints the same lines.
+        Output::ShowMessage | Output::FollowMessage | Output::Extract => {
+            include_str!("../schemas/show-message.json")
+        }
         Output::Decode => include_str!("../schemas/decode.json"),
     }
 }

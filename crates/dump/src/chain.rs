@@ -71,7 +71,7 @@ fn broken_chain(report: &Report, begins: Option<u64>) -> Fault {
 
 /// The manifest says that a segment is part of the log, and it is not there.
 fn lost_segment(path: &Path, offset: u64) -> Report {
-    let mut report = Report::new(path, Some(offset), 0);
+    let mut report = Report::new(path, Some(offset));
     report.verdict = Verdict::Corrupt;
     report.faults.push(Fault {
         position: 0,

@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::source::Source;
 use crate::style::Colour;
 use crate::verify;
-use crate::walk::{Event, Flow, Start, walk_from};
+use crate::walk::{Event, Flow, Known, Start, walk_from};
 
 /// The version of the document.
 const SCHEMA: u64 = 1;
@@ -87,15 +87,27 @@ impl<'a> Log<'a> {
     }
 
     /// The next bytes, if any are left; never more than a batch.
-    fn bytes(&mut self, session: &Session) -> Result<Option<&[u8]>, Failure> {
+    fn bytes(&mut self, session: &mut Session) -> Result<Option<&[u8]>, Failure> {
         while !self.is_in_batch()? {
             let Some(segment) = self.segments.next() else { return Ok(None) };
-            let source = Source::open(&segment.path, segment.links, session.access)?;
+            let source = match Source::open(&segment.path, segment.links, session.access) {
+                // As if it had been listed a moment later.
+                Err(failure) if self.compared == 0 && segment.vanished(&failure) => {
+                    session.fail_of(segment, failure)?;
+                    continue;
+                }
+                Err(failure) if segment.vanished(&failure) => {
+                    let why = "was removed while the logs were compared; run the command again";
+                    return Err(Failure::not_ours(&segment.path, why));
+                }
+                source => source?,
+            };
             (self.open, self.at, self.batch_end) = (Some((segment, source)), 0, 0);
         }
         let Some((_, source)) = &mut self.open else { return Ok(None) };
-        let len = WINDOW.min(self.batch_end - self.at);
-        let window = source.window(self.at, len)?;
+        let (at, len) = (self.at, WINDOW.min(self.batch_end - self.at));
+        source.again_if_cut(|source| source.window(at, len).map(|_| ()))?;
+        let window = source.window(at, len)?;
         Ok(Some(&window[..window.len().min(len as usize)]))
     }
 
@@ -105,14 +117,18 @@ impl<'a> Log<'a> {
         if self.at < self.batch_end {
             return Ok(self.at < source.len());
         }
-        let window = source.window(self.at, BATCH_HEADER_LEN as u64)?;
-        let header = &window[..window.len().min(BATCH_HEADER_LEN)];
-        let length = BatchHeader::parse(header).map(|header| header.batch_length);
-        if first_nonzero(header).is_none() && source.zeros_to_end(self.at)? {
-            return Ok(false);
-        }
-        self.batch_end = length.map_or(u64::MAX, |length| self.at + length);
-        Ok(true)
+        let at = self.at;
+        let end = source.again_if_cut(|source| {
+            let window = source.window(at, BATCH_HEADER_LEN as u64)?;
+            let header = &window[..window.len().min(BATCH_HEADER_LEN)];
+            let length = BatchHeader::parse(header).map(|header| header.batch_length);
+            if first_nonzero(header).is_none() && source.zeros_to_end(at)? {
+                return Ok(None);
+            }
+            Ok(Some(length.map_or(u64::MAX, |length| at + length)))
+        })?;
+        self.batch_end = end.unwrap_or(self.batch_end);
+        Ok(end.is_some())
     }
 
     /// How much of nothing is here, behind damage.
@@ -129,7 +145,7 @@ impl<'a> Log<'a> {
     }
 
     /// What stands here.
-    fn named(&mut self, session: &Session) -> Result<Side, Failure> {
+    fn named(&mut self, session: &mut Session) -> Result<Side, Failure> {
         let dir = self.partition.dir.clone();
         if self.bytes(session)?.is_none() {
             return Ok(Side { path: dir, place: None });
@@ -145,21 +161,28 @@ impl<'a> Log<'a> {
             Some(mut index) => index.at_most(source, known, at, u64::MAX)?,
             None => None,
         };
-        let mut place = Place::nowhere(at);
-        walk_from(source, known, start.unwrap_or(Start::first(known)), &mut |event| {
-            let Event::Batch { at: begins, batch, .. } = event else { return Ok(Flow::Continue) };
-            if begins + batch.header().batch_length <= at {
-                return Ok(Flow::Continue);
-            }
-            if begins <= at {
-                place.inside(&batch, begins);
-            }
-            Ok(Flow::Stop)
-        })?;
-        let window = source.window(at, SHOWN_BYTES as u64)?;
-        place.bytes = window[..window.len().min(SHOWN_BYTES)].to_vec();
+        let start = start.unwrap_or(Start::first(known));
+        let place = source.again_if_cut(|source| place(source, known, start, at))?;
         Ok(Side { path: segment.path.clone(), place: Some(place) })
     }
+}
+
+/// The byte at `at`, and what it is part of.
+fn place(source: &mut Source, known: Known, start: Start, at: u64) -> Result<Place, Failure> {
+    let mut place = Place::nowhere(at);
+    walk_from(source, known, start, &mut |event| {
+        let Event::Batch { at: begins, batch, .. } = event else { return Ok(Flow::Continue) };
+        if begins + batch.header().batch_length <= at {
+            return Ok(Flow::Continue);
+        }
+        if begins <= at {
+            place.inside(&batch, begins);
+        }
+        Ok(Flow::Stop)
+    })?;
+    let window = source.window(at, SHOWN_BYTES as u64)?;
+    place.bytes = window[..window.len().min(SHOWN_BYTES)].to_vec();
+    Ok(place)
 }
 
 /// One side of a difference.

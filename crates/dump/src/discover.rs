@@ -28,12 +28,17 @@ impl Segment {
     /// Whether `failure` says that this file, which was there when its directory was listed, is
     /// gone. One that was named by the user was never listed: there it is an error.
     pub(crate) fn vanished(&self, failure: &Failure) -> bool {
-        self.links == Links::Refuse && failure.is_not_found()
+        self.links == Links::Refuse && failure.is_not_found() && self.is_of(failure)
+    }
+
+    /// Whether `failure` is about this file, and not about what is made of it.
+    pub(crate) fn is_of(&self, failure: &Failure) -> bool {
+        failure.path() == Some(&self.path)
     }
 }
 
 /// Segment files of one directory, by first offset.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Partition {
     /// The directory.
     pub(crate) dir: PathBuf,

@@ -81,6 +81,16 @@ impl Failure {
         }
     }
 
+    /// The file or directory that it is about.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Failure::Io { path, .. }
+            | Failure::NotOurs { path, .. }
+            | Failure::Shrank { path, .. } => Some(path),
+            Failure::Command { .. } | Failure::Input(_) | Failure::Stream(_) => None,
+        }
+    }
+
     /// True where the file is simply not there (any more).
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Failure::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)

@@ -4,18 +4,18 @@
 //! before an earlier one. So nothing is wrong with what does not verify yet, unless it stays so:
 //! then it is damage, and what verifies behind it is looked for.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use corelog_format::{
-    BATCH_HEADER_LEN, BatchHeader, Expect, Scan, SearchBudget, Step, first_nonzero,
-};
+use corelog_format::{BATCH_HEADER_LEN, BatchHeader, Expect, Scan, Step, first_nonzero};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::discover::{self, Partition, Segment};
 use crate::durable::Durable;
 use crate::failure::{Failure, Shown};
-use crate::resync::{self, Anchor, Next};
+use crate::resync::{self, Anchor, Effort, Next};
 use crate::seek::Index;
 use crate::select::Selection;
 use crate::session::Session;
@@ -26,7 +26,7 @@ use crate::visit::At;
 use crate::walk::{Event, Flow, Known, Start, walk_from};
 
 /// How often is looked whether something came.
-const INTERVAL: Duration = Duration::from_millis(50);
+const INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// What does not verify for so long is damage: no write is under way for a second.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -96,8 +96,21 @@ pub(crate) fn run(
                 continue;
             }
         }
-        std::thread::sleep(INTERVAL);
+        wait()?;
         tail.source.refresh()?;
+    }
+}
+
+/// Waits until it is time to look again. Ends at once, as a write would, where nobody reads the
+/// output any more: a partition to which nothing comes is not followed for ever.
+fn wait() -> Result<(), Failure> {
+    let out = std::io::stdout();
+    // Nothing is asked for: only what is told unasked ends the wait, an error or a hang-up.
+    let mut watched = [PollFd::new(&out, PollFlags::empty())];
+    match poll(&mut watched, Some(&INTERVAL)) {
+        Ok(0) | Err(Errno::INTR) => Ok(()),
+        Ok(_) => Err(Failure::Stream(ErrorKind::BrokenPipe.into())),
+        Err(errno) => Err(Failure::Stream(errno.into())),
     }
 }
 
@@ -271,8 +284,8 @@ impl Tail {
             (Some(partition_id), Some(next_offset)) => Some(Anchor { partition_id, next_offset }),
             _ => None,
         };
-        let mut budget = SearchBudget::of_file(self.source.len());
-        let Next::At(next) = resync::find(&mut self.source, at, anchor, &mut budget)? else {
+        let mut effort = Effort::of_file(self.source.len());
+        let Next::At(next) = resync::find(&mut self.source, at, anchor, &mut effort)? else {
             return Ok(false);
         };
         session.damage();

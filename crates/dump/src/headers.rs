@@ -29,9 +29,12 @@ pub(crate) fn each_header(
                 at += header.batch_length;
             }
             Err(why) => {
+                let zeros = source.zeros_to_end(at)?;
+                if !zeros && source.was_in_motion()? {
+                    continue;
+                }
                 source.intact()?;
-                let broken = (!source.zeros_to_end(at)?).then(|| why.inside(at));
-                return Ok(Hopped { end: at, broken });
+                return Ok(Hopped { end: at, broken: (!zeros).then(|| why.inside(at)) });
             }
         }
     }

@@ -57,10 +57,17 @@ pub(crate) fn run(
             return Err(Failure::not_ours(&partition.dir, why));
         }
         for segment in segments {
-            let mut source = Source::open(&segment.path, segment.links, session.access)?;
+            let mut source = match Source::open(&segment.path, segment.links, session.access) {
+                Ok(source) => source,
+                Err(failure) if segment.vanished(&failure) => {
+                    session.fail_of(segment, failure)?;
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            };
             let known = verify::known(partition, segment, &durable);
-            let hex = Hex { session, segment, target, look };
-            if hex.found(&mut source, known, &selection)? {
+            let mut hex = Hex { session, segment, target, look };
+            if source.again_if_cut(|source| hex.found(source, known, &selection))? {
                 return Ok(());
             }
         }
@@ -122,7 +129,7 @@ struct Damaged {
 impl Hex<'_> {
     /// Shows the target, if this segment has it.
     fn found(
-        mut self,
+        &mut self,
         source: &mut Source,
         known: Known,
         selection: &Selection,
@@ -200,11 +207,11 @@ impl Hex<'_> {
 
     /// Shows what stands where a batch should be, as far as it can be read as one.
     fn damaged(&mut self, source: &mut Source, damaged: &Damaged) -> Result<(), Failure> {
+        let have = (damaged.end - damaged.at).min(BATCH_BYTES_MAX);
+        let window = source.window(damaged.at, have)?;
         self.session.damage();
         let path = Shown(&self.segment.path);
         self.session.say(format_args!("{path}: damage at {}: {}", damaged.at, damaged.why))?;
-        let have = (damaged.end - damaged.at).min(BATCH_BYTES_MAX);
-        let window = source.window(damaged.at, have)?;
         let bytes = &window[..window.len().min(have as usize)];
         // The header's word counts where it can be true; else all up to the next batch is shown.
         let field = batch_header::BATCH_LENGTH;

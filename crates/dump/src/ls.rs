@@ -52,13 +52,8 @@ pub(crate) fn run(
         for segment in &partition.segments {
             let listed = match look(session, partition, segment) {
                 Ok(listed) => listed,
-                Err(failure) if segment.vanished(&failure) => {
-                    let path = Shown(&segment.path);
-                    session.say(format_args!("{path}: gone since it was listed"))?;
-                    continue;
-                }
                 Err(failure) => {
-                    session.fail(failure)?;
+                    session.fail_of(segment, failure)?;
                     continue;
                 }
             };
@@ -89,14 +84,33 @@ fn look<'a>(
     partition: &'a Partition,
     segment: &'a Segment,
 ) -> Result<Listed<'a>, Failure> {
-    let mut index = IndexCheck::open(&segment.path, segment.links, session.access);
-    let mut source = Source::open(&segment.path, segment.links, session.access)?;
+    let access = session.access;
+    // Before the log: then it is not ahead of it merely because both grow.
+    let mut index = Some(IndexCheck::open(&segment.path, segment.links, access));
+    let mut source = Source::open(&segment.path, segment.links, access)?;
+    let (listed, unreadable) = source.again_if_cut(|source| {
+        let again = || IndexCheck::open(&segment.path, segment.links, access);
+        count(source, partition, segment, index.take().unwrap_or_else(again))
+    })?;
+    if let Some(failure) = unreadable {
+        session.say(failure)?;
+    }
+    Ok(listed)
+}
+
+/// What its headers add up to, and why its index could not be read, if that is so.
+fn count<'a>(
+    source: &mut Source,
+    partition: &'a Partition,
+    segment: &'a Segment,
+    mut index: IndexCheck,
+) -> Result<(Listed<'a>, Option<Failure>), Failure> {
     let mut listed = Listed {
         partition,
         segment,
         sealed: is_sealed(partition, segment),
         held: source.is_live(),
-        bytes: source.len(),
+        bytes: 0,
         batches: 0,
         messages: 0,
         first: None,
@@ -105,7 +119,7 @@ fn look<'a>(
         end: 0,
         broken: None,
     };
-    let Hopped { end, broken } = each_header(&mut source, |at, header| {
+    let Hopped { end, broken } = each_header(source, |at, header| {
         index.batch(at, header);
         listed.batches += 1;
         listed.messages += u64::from(header.message_count);
@@ -114,11 +128,9 @@ fn look<'a>(
     })?;
     source.intact()?;
     let (index, unreadable) = index.finish(end);
+    listed.bytes = source.len();
     (listed.index, listed.end, listed.broken) = (index, end, broken);
-    if let Some(failure) = unreadable {
-        session.say(failure)?;
-    }
-    Ok(listed)
+    Ok((listed, unreadable))
 }
 
 /// Whether a later segment stands beside this one. Files named one by one are not all of their

@@ -55,7 +55,7 @@ pub(crate) struct Report {
 
 impl Report {
     /// A report on a file of which nothing was read yet.
-    pub(crate) fn new(path: &Path, named_offset: Option<u64>, bytes: u64) -> Report {
+    pub(crate) fn new(path: &Path, named_offset: Option<u64>) -> Report {
         Report {
             path: path.to_path_buf(),
             named_offset,
@@ -64,7 +64,7 @@ impl Report {
             messages: 0,
             first_offset: None,
             last_offset: None,
-            bytes,
+            bytes: 0,
             zero_tail: 0,
             index: IndexState::Missing,
             findings: Capped::default(),

@@ -1,13 +1,15 @@
 //! Behind damage: where does the next batch begin that still verifies? Bounded work on any bytes.
 
 use corelog_format::{
-    BATCH_HEADER_LEN, BatchHeader, Expect, FormatErrorKind, Scan, SearchBudget, Step, next_header,
+    BATCH_BYTES_MAX, BATCH_HEADER_LEN, BatchHeader, Expect, FRAME_HEADER_LEN, FormatErrorKind,
+    Frame, Scan, SearchBudget, Step, may_follow, next_header,
 };
 
 use crate::failure::Failure;
 use crate::source::Source;
 
 const HEADER: u64 = BATCH_HEADER_LEN as u64;
+const FRAME: u64 = FRAME_HEADER_LEN as u64;
 
 /// What the batches before the damage said; what comes behind it must go on from there.
 #[derive(Debug, Clone, Copy)]
@@ -29,81 +31,276 @@ pub(crate) enum Next {
     GaveUp(u64),
 }
 
+/// The work that the searches in one file may spend.
+#[derive(Debug)]
+pub(crate) struct Effort {
+    /// On what turns out to be no batch.
+    misses: SearchBudget,
+    /// On what is a batch and may not be the log's. Where it is used up the first one counts.
+    doubts: SearchBudget,
+}
+
+impl Effort {
+    /// That of a file of `len` bytes.
+    pub(crate) fn of_file(len: u64) -> Effort {
+        Effort { misses: SearchBudget::of_file(len), doubts: SearchBudget::of_file(len) }
+    }
+}
+
 /// Looks for the first batch at or after `from` that verifies and goes on from `anchor` (any that
 /// verifies, where nothing came before).
 ///
-/// First at `from` itself: what stands there may be whole and merely not what was expected. Then
-/// where the damaged batch says that it ends, if its header is whole: a payload may hold batches
-/// of its own (a mirror's), and those are not what we look for. Then byte by byte.
+/// A payload may hold batches of its own (a mirror's), with any offsets, and those are not what is
+/// looked for. So what is known of the place comes first, from the surest to the least sure:
+///
+/// 1. `from` itself: what stands there may be whole and merely not what was expected. One that
+///    belongs elsewhere (a second time, or another partition's) is stepped over.
+/// 2. Where the damaged batch says that it ends, if its header is whole.
+/// 3. Behind the frames that stand where its own must, each whole by its checksum, or, where the
+///    header is whole, as long as it says itself.
+/// 4. Byte by byte. What is the payload of a whole frame is stepped over; what has not the offset
+///    that the lost bytes leave to it counts where batches lead from it to the end of the file, and
+///    otherwise only if nothing better comes.
 pub(crate) fn find(
     source: &mut Source,
-    from: u64,
+    mut from: u64,
     anchor: Option<Anchor>,
-    budget: &mut SearchBudget,
+    effort: &mut Effort,
 ) -> Result<Next, Failure> {
-    if verifies(source, from, anchor, budget)?.is_some() {
-        return Ok(Next::At(from));
+    let misses = &mut effort.misses;
+    loop {
+        let here = whole_batch(source, from, misses)?;
+        if here.is_some_and(|header| goes_on(&header, anchor)) {
+            return Ok(Next::At(from));
+        }
+        match here {
+            Some(elsewhere) => from += elsewhere.batch_length,
+            None => break,
+        }
     }
-    if let Some(next) = behind_damaged(source, from, anchor, budget)? {
+    if let Some(next) = behind_damaged(source, from, anchor, misses)? {
         return Ok(Next::At(next));
     }
-    let mut at = from.saturating_add(1);
+    let frames_end = behind_frames(source, from, anchor, misses)?;
+    if frames_end > from && verifies(source, frames_end, anchor, misses)?.is_some() {
+        return Ok(Next::At(frames_end));
+    }
+    search(source, from, frames_end.max(from.saturating_add(1)), anchor, effort)
+}
+
+/// The first batch at or after `at`, behind damage from `from` on.
+fn search(
+    source: &mut Source,
+    from: u64,
+    mut at: u64,
+    anchor: Option<Anchor>,
+    effort: &mut Effort,
+) -> Result<Next, Failure> {
+    let mut doubtful = None;
     loop {
         at = source.next_data(at);
+        let begun = at;
         if source.len().saturating_sub(at) < HEADER {
-            return Ok(Next::None);
+            return Ok(doubtful.map_or(Next::None, Next::At));
         }
         let window = source.window(at, HEADER)?;
-        let Some(candidate) = next_header(window) else {
-            at += window.len() as u64 - (HEADER - 1);
-            continue;
-        };
-        at += candidate as u64;
-        if verifies(source, at, anchor, budget)?.is_some() {
-            return Ok(Next::At(at));
+        match next_header(window) {
+            None => at += window.len() as u64 - (HEADER - 1),
+            Some(candidate) => {
+                at += candidate as u64;
+                let header = verifies(source, at, anchor, &mut effort.misses)?;
+                let found = header.map(|header| Candidate { from, at, header });
+                at = match found.map(|found| found.is(source, anchor, effort)).transpose()? {
+                    None => at + 1,
+                    Some(Is::TheLogs) => return Ok(Next::At(at)),
+                    Some(Is::Carried { end }) => end,
+                    Some(Is::Doubtful { end }) => {
+                        doubtful.get_or_insert(at);
+                        end
+                    }
+                };
+            }
         }
-        at += 1;
-        if budget.is_used_up() {
-            return Ok(Next::GaveUp(at));
+        if let Some(first) = doubtful {
+            effort.doubts.charge(at - begun);
+            // No batch is longer: what carries others has ended by then.
+            if effort.doubts.is_used_up() || at - from > BATCH_BYTES_MAX {
+                return Ok(Next::At(first));
+            }
+        }
+        if effort.misses.is_used_up() {
+            return Ok(doubtful.map_or(Next::GaveUp(at), Next::At));
         }
     }
 }
 
-/// The batch behind the one at `from`, if the header there parses and both agree on the offset
-/// between them.
+/// A batch at `at` that verifies, behind damage from `from` on.
+struct Candidate {
+    from: u64,
+    at: u64,
+    header: BatchHeader,
+}
+
+/// What a batch behind damage is.
+enum Is {
+    /// One of the log: its offset is one that the lost bytes leave to it, or batches lead from it to
+    /// the end of the file.
+    TheLogs,
+    /// The payload of a frame that ends here.
+    Carried { end: u64 },
+    /// It may be either; it and those that follow it end here.
+    Doubtful { end: u64 },
+}
+
+impl Candidate {
+    fn is(
+        &self,
+        source: &mut Source,
+        anchor: Option<Anchor>,
+        effort: &mut Effort,
+    ) -> Result<Is, Failure> {
+        let Candidate { from, at, header } = self;
+        if let Some(end) = self.payload_end(source, &mut effort.misses)? {
+            return Ok(Is::Carried { end });
+        }
+        let doubting = !effort.doubts.is_used_up();
+        let Some(anchor) = anchor.filter(|_| doubting) else { return Ok(Is::TheLogs) };
+        if may_follow(anchor.next_offset, at - from, header.base_offset) {
+            return Ok(Is::TheLogs);
+        }
+        let mut next = Expect {
+            partition_id: Some(anchor.partition_id),
+            next_offset: header.end_offset(),
+            after_timestamp: None,
+            time_may_go_back: true,
+        };
+        let mut end = at + header.batch_length;
+        while let Some(header) = batch_at(source, end, next)? {
+            (end, next.next_offset) = (end + header.batch_length, header.end_offset());
+        }
+        Ok(if source.zeros_to_end(end)? { Is::TheLogs } else { Is::Doubtful { end } })
+    }
+
+    /// The end of the frame whose payload it begins, if that frame is whole.
+    fn payload_end(
+        &self,
+        source: &mut Source,
+        misses: &mut SearchBudget,
+    ) -> Result<Option<u64>, Failure> {
+        let Some(begins) = self.at.checked_sub(FRAME).filter(|begins| *begins >= self.from) else {
+            return Ok(None);
+        };
+        let stated = Frame::stated(source.window(begins, FRAME)?).map(|(_, len)| len);
+        let holds = |len: &u64| (FRAME + self.header.batch_length..=BATCH_BYTES_MAX).contains(len);
+        let Some(len) = stated.filter(holds) else { return Ok(None) };
+        if Frame::whole(source.window(begins, len)?).is_some() {
+            return Ok(Some(begins + len));
+        }
+        misses.charge(len);
+        Ok(None)
+    }
+}
+
+/// The header of the batch at `at`, if it verifies and is as expected.
+fn batch_at(source: &mut Source, at: u64, expect: Expect) -> Result<Option<BatchHeader>, Failure> {
+    let len = source.len();
+    let Ok(header) = BatchHeader::parse(source.window(at, HEADER)?) else {
+        return Ok(None);
+    };
+    if len - at < header.batch_length {
+        return Ok(None);
+    }
+    let window = source.window(at, header.batch_length)?;
+    let is_batch = matches!(Scan::new(at, len, 0, expect).next(window), Step::Batch { .. });
+    Ok(is_batch.then_some(header))
+}
+
+/// The end of the frames that stand where those of a batch at `from` must. Each is whole; or the
+/// batch's header is, and the frame's own header fits its place in it.
+fn behind_frames(
+    source: &mut Source,
+    from: u64,
+    anchor: Option<Anchor>,
+    budget: &mut SearchBudget,
+) -> Result<u64, Failure> {
+    let header = stated(source, from, anchor)?;
+    let mut at = from.saturating_add(HEADER);
+    for index in 0.. {
+        let Some((delta, len)) = Frame::stated(source.window(at, FRAME)?) else { break };
+        let Some(end) = at.checked_add(len).filter(|_| len <= BATCH_BYTES_MAX) else { break };
+        let vouched = header.is_some_and(|header| {
+            delta == index && index < header.message_count && end <= from + header.batch_length
+        });
+        if !vouched && Frame::whole(source.window(at, len)?).is_none() {
+            budget.charge(len);
+            break;
+        }
+        at = end;
+    }
+    Ok(if at > from.saturating_add(HEADER) { at } else { from })
+}
+
+/// The header at `from`, if one stands there that states this place. What follows it may be
+/// damaged.
+fn stated(
+    source: &mut Source,
+    from: u64,
+    anchor: Option<Anchor>,
+) -> Result<Option<BatchHeader>, Failure> {
+    let header = BatchHeader::parse(source.window(from, HEADER)?).ok();
+    let is_here = |header: &BatchHeader| {
+        anchor.is_none_or(|anchor| {
+            (anchor.partition_id, anchor.next_offset) == (header.partition_id, header.base_offset)
+        })
+    };
+    Ok(header.filter(is_here))
+}
+
+/// The batch behind the one at `from`, if the header there states this place and both agree on the
+/// offset between them.
 fn behind_damaged(
     source: &mut Source,
     from: u64,
     anchor: Option<Anchor>,
     budget: &mut SearchBudget,
 ) -> Result<Option<u64>, Failure> {
-    let Ok(damaged) = BatchHeader::parse(source.window(from, HEADER)?) else {
-        return Ok(None);
-    };
-    if anchor.is_some_and(|a| a.next_offset != damaged.base_offset) {
-        return Ok(None);
-    }
+    let Some(damaged) = stated(source, from, anchor)? else { return Ok(None) };
     let Some(next) = from.checked_add(damaged.batch_length) else { return Ok(None) };
     let follows = verifies(source, next, anchor, budget)?
         .is_some_and(|header| Some(header.base_offset) == damaged.end_offset());
     Ok(follows.then_some(next))
 }
 
-/// The header of the batch at `at`, if it verifies and goes on from the anchor. What does not is
-/// charged to the budget.
+/// Whether a batch with this header may come behind the anchor.
+fn goes_on(header: &BatchHeader, anchor: Option<Anchor>) -> bool {
+    anchor.is_none_or(|anchor| {
+        header.partition_id == anchor.partition_id && header.base_offset >= anchor.next_offset
+    })
+}
+
+/// The header of the batch at `at`, if it verifies and goes on from the anchor.
 fn verifies(
     source: &mut Source,
     at: u64,
     anchor: Option<Anchor>,
     budget: &mut SearchBudget,
 ) -> Result<Option<BatchHeader>, Failure> {
+    match BatchHeader::parse(source.window(at, HEADER)?) {
+        Ok(header) if goes_on(&header, anchor) => whole_batch(source, at, budget),
+        _ => Ok(None),
+    }
+}
+
+/// The header of the batch at `at`, if it verifies. What does not is charged to the budget.
+fn whole_batch(
+    source: &mut Source,
+    at: u64,
+    budget: &mut SearchBudget,
+) -> Result<Option<BatchHeader>, Failure> {
     let Ok(header) = BatchHeader::parse(source.window(at, HEADER)?) else {
         return Ok(None);
     };
-    let goes_on = anchor.is_none_or(|anchor| {
-        header.partition_id == anchor.partition_id && header.base_offset >= anchor.next_offset
-    });
-    if !goes_on || source.len() - at < header.batch_length {
+    if source.len() - at < header.batch_length {
         return Ok(None);
     }
     let (len, read_before) = (source.len(), source.bytes_read());

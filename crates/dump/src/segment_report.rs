@@ -33,12 +33,26 @@ pub(crate) fn segment_report(
     durable: &Durable,
     level: Level,
 ) -> Result<Report, Failure> {
-    let mut index = IndexCheck::open(&segment.path, segment.links, access);
+    // Before the log: then it is not ahead of it merely because both grow.
+    let mut index = Some(IndexCheck::open(&segment.path, segment.links, access));
     let mut source = Source::open_whole(&segment.path, segment.links, access)?;
-    let mut report = Report::new(&segment.path, segment.named_offset, source.len());
-    report.level = level;
     let known = known(partition, segment, durable);
-    let walked = walk_at(&mut source, known, level, &mut |event| {
+    source.again_if_cut(|source| {
+        let again = || IndexCheck::open(&segment.path, segment.links, access);
+        report_of(source, segment, index.take().unwrap_or_else(again), known, level)
+    })
+}
+
+fn report_of(
+    source: &mut Source,
+    segment: &Segment,
+    mut index: IndexCheck,
+    known: Known,
+    level: Level,
+) -> Result<Report, Failure> {
+    let mut report = Report::new(&segment.path, segment.named_offset);
+    report.level = level;
+    let walked = walk_at(source, known, level, &mut |event| {
         match event {
             Event::Batch { at, batch, findings } => {
                 index.batch(at, batch.header());
@@ -52,6 +66,7 @@ pub(crate) fn segment_report(
         Ok(Flow::Continue)
     })?;
     let (state, unreadable) = index.finish(walked.end);
+    report.bytes = source.len();
     report.index = state;
     report.verdict = walked.verdict;
     report.zero_tail = walked.zero_tail;
@@ -67,8 +82,8 @@ pub(crate) fn segment_report(
         let detail = "a process holds this file: its tail may be in motion";
         report.note("held", detail.to_string());
     }
-    report.not_checked = unchecked(&source, known, &report, walked.unchecked_from);
-    report.unreadable(&source);
+    report.not_checked = unchecked(source, known, &report, walked.unchecked_from);
+    report.unreadable(source);
     Ok(report)
 }
 

@@ -3,7 +3,8 @@
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use crate::discover::Segment;
+use crate::failure::{Failure, Shown};
 use crate::source::Access;
 use crate::style::Style;
 
@@ -100,6 +101,15 @@ impl Session {
             tell(&message);
         }
         Ok(())
+    }
+
+    /// [`Session::fail`], unless the segment is gone: retention took it, and it is as if it had been
+    /// listed a moment later.
+    pub(crate) fn fail_of(&mut self, segment: &Segment, failure: Failure) -> Result<(), Failure> {
+        if segment.vanished(&failure) {
+            return self.say(format_args!("{}: gone since it was listed", Shown(&segment.path)));
+        }
+        self.fail(failure)
     }
 
     /// One file could not be read: say so and go on with the others. A broken output ends it all.

@@ -207,11 +207,7 @@ fn segment_done(
             }
             Ok(())
         }
-        // Retention took it: as if it had been listed a moment later.
-        Err(failure) if segment.vanished(&failure) => {
-            session.say(format_args!("{}: gone since it was listed", Shown(&segment.path)))
-        }
-        Err(failure) => session.fail(failure),
+        Err(failure) => session.fail_of(segment, failure),
     }
 }
 
@@ -249,27 +245,10 @@ fn done<'w>(item: &Item<'w>, access: Access, level: Level) -> Done<'w> {
             Done::Beside(work, Box::new(about))
         }
         Item::Segment(work, segment) => {
-            let report = again_if_cut(|| {
-                segment_report(access, work.partition, segment, work.durable(), level)
-            });
+            let report = segment_report(access, work.partition, segment, work.durable(), level);
             Done::Segment(segment, report.map(Box::new))
         }
     }
-}
-
-/// How often a file is read that is cut meanwhile.
-const LOOKS_AT_A_CUT_FILE: u32 = 3;
-
-/// An engine that seals its segment takes the preallocated end off: what was being read then is read
-/// again, as it is now.
-fn again_if_cut<T>(mut look: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
-    for _ in 1..LOOKS_AT_A_CUT_FILE {
-        match look() {
-            Err(Failure::Shrank { .. }) => {}
-            done => return done,
-        }
-    }
-    look()
 }
 
 /// Reads the partition's manifest and says what is wrong with it. A partition without one is fine:
@@ -299,32 +278,5 @@ fn tell_doubt(session: &mut Session, path: &Path, doubt: &Doubt) -> Result<(), F
             ))
         }
         Doubt::UnknownVersion(why) => session.fail(Failure::not_ours(path, why.clone())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_that_is_cut_is_read_again_but_not_for_ever() {
-        let cut = || Failure::Shrank { path: "x".into(), was: 9, ends: 5 };
-        let mut looks = 0;
-        let done = again_if_cut(|| {
-            looks += 1;
-            if looks < 3 { Err(cut()) } else { Ok(looks) }
-        });
-        assert_eq!(done.ok(), Some(3));
-        looks = 0;
-        let done: Result<(), _> = again_if_cut(|| {
-            looks += 1;
-            Err(cut())
-        });
-        assert!(matches!(done, Err(Failure::Shrank { .. })) && looks == 3);
-        let done: Result<(), _> = again_if_cut(|| {
-            looks += 1;
-            Err(Failure::not_ours(Path::new("x"), "never again"))
-        });
-        assert!(done.is_err() && looks == 4, "only for what was cut");
     }
 }

@@ -61,11 +61,9 @@ pub(crate) fn each_batch(
             match visit.segment(order, on) {
                 Ok(Flow::Stop) => return Ok(()),
                 Ok(Flow::Continue) => {}
-                Err(failure) if segment.vanished(&failure) => {
-                    let path = Shown(&segment.path);
-                    session.say(format_args!("{path}: gone since it was listed"))?;
-                }
-                Err(failure) => session.fail(failure)?,
+                // The others may still be read; where the output cannot be written they need not.
+                Err(failure) if segment.is_of(&failure) => session.fail_of(segment, failure)?,
+                Err(failure) => return Err(failure),
             }
         }
     }
@@ -93,30 +91,59 @@ struct Visit<'a> {
     selection: &'a Selection,
 }
 
+/// How far a segment was shown: where to go on in one that was cut meanwhile.
+struct Way {
+    /// Behind the last batch, forwards.
+    behind: Option<Start>,
+    /// Only what is before this offset is wanted still, backwards.
+    before: u64,
+    /// The last damage that was said, forwards.
+    damage: Option<u64>,
+}
+
 impl Visit<'_> {
     fn segment(&mut self, order: Order, on: &mut OnBatch<'_>) -> Result<Flow, Failure> {
-        let Visit { partition, segment, durable, selection, .. } = *self;
-        let access = self.session.access;
+        let (segment, access) = (self.segment, self.session.access);
         let mut source = Source::open(&segment.path, segment.links, access)?;
+        let mut way = Way { behind: None, before: self.selection.offsets.end, damage: None };
+        let flow = source.again_if_cut(|source| {
+            let flow = self.look(source, order, &mut way, on)?;
+            // Damage was damage, and the end the end, only if the file is still as long.
+            if flow == Flow::Continue {
+                source.intact()?;
+            }
+            Ok(flow)
+        })?;
+        // Under a mapping zeros may have been shown for what was cut.
+        source.refresh()?;
+        Ok(flow)
+    }
+
+    fn look(
+        &mut self,
+        source: &mut Source,
+        order: Order,
+        way: &mut Way,
+        on: &mut OnBatch<'_>,
+    ) -> Result<Flow, Failure> {
+        let Visit { partition, segment, durable, selection, .. } = *self;
         let known = verify::known(partition, segment, durable);
         let times_rise = durable.times_rise_in(segment);
         let narrow = selection.offsets.start > 0 || times_rise && selection.times.start > 0;
         let mut index = match narrow || order == Order::Backwards {
-            true => Index::open(&segment.path, segment.links, access),
+            true => Index::open(&segment.path, segment.links, self.session.access),
             false => None,
         };
         let start = match &mut index {
-            Some(index) if narrow => index.before(&mut source, known, selection, times_rise)?,
+            _ if way.behind.is_some() => way.behind,
+            Some(index) if narrow => index.before(source, known, selection, times_rise)?,
             _ => None,
         };
         let start = start.unwrap_or(Start::first(known));
-        let done = match order {
-            Order::Forwards => self.forwards(&mut source, known, start, times_rise, on),
-            Order::Backwards => self.backwards(&mut source, known, start, index, on),
-        };
-        // Damage was damage, and the end the end, only if the file is still as long.
-        source.intact()?;
-        done
+        match order {
+            Order::Forwards => self.forwards(source, known, start, way, on),
+            Order::Backwards => self.backwards(source, known, start, index, way, on),
+        }
     }
 
     fn forwards(
@@ -124,16 +151,20 @@ impl Visit<'_> {
         source: &mut Source,
         known: Known,
         start: Start,
-        times_rise: bool,
+        way: &mut Way,
         on: &mut OnBatch<'_>,
     ) -> Result<Flow, Failure> {
-        let Visit { session, segment, selection, .. } = self;
+        let Visit { session, segment, selection, durable, .. } = self;
+        let times_rise = durable.times_rise_in(segment);
         let mut flow = Flow::Continue;
         walk_from(source, known, start, &mut |event| {
             let (position, batch) = match event {
                 Event::Batch { at, batch, .. } => (at, batch),
-                Event::Damage { .. } => {
-                    damage(session, segment, &event)?;
+                Event::Damage { at, .. } => {
+                    if way.damage != Some(at) {
+                        damage(session, segment, &event)?;
+                    }
+                    way.damage = Some(at);
                     return Ok(Flow::Continue);
                 }
             };
@@ -141,6 +172,7 @@ impl Visit<'_> {
             if selection.may_be_in(&header) {
                 flow = on(session, At { segment, position }, batch)?;
             }
+            way.behind = Some(Start::behind(position, &header));
             Ok(if selection.ends_with(&header, times_rise) { Flow::Stop } else { flow })
         })?;
         Ok(flow)
@@ -152,6 +184,7 @@ impl Visit<'_> {
         known: Known,
         first: Start,
         index: Option<Index>,
+        way: &mut Way,
         on: &mut OnBatch<'_>,
     ) -> Result<Flow, Failure> {
         let Visit { session, segment, selection, .. } = self;
@@ -160,11 +193,16 @@ impl Visit<'_> {
         let mut reversed = Reversed {
             known,
             first,
-            end_offset: selection.offsets.end,
+            end_offset: way.before,
             on_damage: &mut |event| damage(&mut session.borrow_mut(), segment, &event),
-            on_batch: &mut |position, batch| match selection.may_be_in(batch.header()) {
-                true => on(&mut session.borrow_mut(), At { segment, position }, batch),
-                false => Ok(Flow::Continue),
+            on_batch: &mut |position, batch| {
+                let header = *batch.header();
+                let flow = match selection.may_be_in(&header) {
+                    true => on(&mut session.borrow_mut(), At { segment, position }, batch)?,
+                    false => Flow::Continue,
+                };
+                way.before = header.base_offset;
+                Ok(flow)
             },
         };
         reversed.walk(source, index)

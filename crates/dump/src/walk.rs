@@ -1,15 +1,13 @@
 //! The one walk over a segment: batch after batch as corelog-format's scan finds them, past damage
 //! to what is still readable. Decides what the damage means; knows no bytes itself.
 
-use std::time::Duration;
-
 use corelog_format::{
     BATCH_HEADER_LEN, Batch, BatchHeader, Expect, Findings, FormatError, FormatErrorKind, Scan,
-    SearchBudget, Step,
+    Step,
 };
 
 use crate::failure::Failure;
-use crate::resync::{self, Anchor, Next};
+use crate::resync::{self, Anchor, Effort, Next};
 use crate::source::Source;
 
 /// What is known about a segment before its first byte is read.
@@ -137,7 +135,7 @@ impl Start {
 }
 
 /// Walks a whole segment. Memory: one window, at most a batch; time: linear in the file (see
-/// [`SearchBudget`] for what hostile bytes can add).
+/// [`Effort`] for what hostile bytes can add).
 pub(crate) fn walk(
     source: &mut Source,
     known: Known,
@@ -173,7 +171,7 @@ fn walk_part(
     start: Start,
     on: &mut dyn FnMut(Event<'_>) -> Result<Flow, Failure>,
 ) -> Result<Walked, Failure> {
-    let mut budget = SearchBudget::of_file(source.len());
+    let mut effort = Effort::of_file(source.len());
     let mut place = Place::at(start);
     let mut resumed_at = None;
     loop {
@@ -185,7 +183,7 @@ fn walk_part(
         };
         // Never twice from one place: a file that changes under us must not keep us for ever.
         let search_from = if resumed_at == Some(broken) { broken + 1 } else { broken };
-        match resync::find(source, search_from, place.anchor, &mut budget)? {
+        match resync::find(source, search_from, place.anchor, &mut effort)? {
             Next::At(next) => resumed_at = Some(next),
             Next::None => return Ok(place.walked(0, None)),
             Next::GaveUp(at) => return Ok(place.walked(0, Some(at))),
@@ -305,11 +303,6 @@ impl Place {
     }
 }
 
-/// How often damage in a file that an engine holds is looked at again, and how soon. A write of a
-/// few blocks is over by then; what is damage still is damage.
-const LOOKS_AT_A_LIVE_TAIL: u32 = 3;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
-
 /// How a run of batches ended.
 enum Ran {
     Stopped,
@@ -331,11 +324,10 @@ fn run(
     place: &mut Place,
     on: &mut dyn FnMut(Event<'_>) -> Result<Flow, Failure>,
 ) -> Result<Ran, Failure> {
-    let len = source.len();
+    let mut len = source.len();
     let mut scan = place.scan(from, len, known, level);
     let mut end = from;
     let mut need = BATCH_HEADER_LEN as u64;
-    let mut looks = 0;
     loop {
         // Zeros are being passed over. Where the file system knows of a hole they need not be read:
         // a sparse tebibyte costs nothing.
@@ -371,12 +363,9 @@ fn run(
             Step::Torn { at, why } => (at, why, false),
             Step::Corrupt { at, why } => (at, why, true),
         };
-        source.intact()?;
         // The tail of a file that is being written may have been seen half way: look again.
-        if source.is_live() && looks < LOOKS_AT_A_LIVE_TAIL {
-            looks += 1;
-            std::thread::sleep(BETWEEN_LOOKS);
-            source.reread();
+        if source.was_in_motion()? {
+            len = source.len();
             if end > from {
                 place.expect_what_the_last_batch_says();
             }

@@ -59,7 +59,7 @@ pub use batch::{
 };
 pub use index::{INDEX_ENTRY_LEN, IndexEntry};
 pub use names::{FileKind, index_file_name, parse_file_name, segment_file_name};
-pub use resync::{SearchBudget, next_header};
+pub use resync::{SearchBudget, may_follow, next_header};
 pub use scan::{Expect, Findings, Scan, Step, first_nonzero, scan};
 
 pub use clock_record::ClockRecord;

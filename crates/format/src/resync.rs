@@ -1,7 +1,7 @@
 //! Finding batches again behind damage: where a header could stand, and how much work to spend.
 
 use crate::scan::first_nonzero;
-use crate::{BATCH_BYTES_MAX, BATCH_HEADER_LEN, BatchHeader};
+use crate::{BATCH_BYTES_MAX, BATCH_HEADER_LEN, BatchHeader, FRAME_HEADER_LEN};
 
 /// The first position in `window` at which a whole batch header stands that
 /// [`BatchHeader::parse`] accepts. Batches stand at any byte, so every byte is looked at, but runs
@@ -19,6 +19,20 @@ pub fn next_header(window: &[u8]) -> Option<usize> {
         };
     }
     None
+}
+
+/// Whether a batch with `base_offset` can be what follows `lost` bytes of damage at whose front
+/// `next_offset` was due, if nothing but batches stood there: they held the offsets in between, one
+/// at least, and no more than fit. A batch in a payload of the lost ones seldom does.
+pub fn may_follow(next_offset: u64, lost: u64, base_offset: u64) -> bool {
+    match base_offset.checked_sub(next_offset) {
+        Some(0) | None => lost == 0 && base_offset == next_offset,
+        Some(offsets) => {
+            let frames = offsets.checked_mul(FRAME_HEADER_LEN as u64);
+            let bytes = frames.and_then(|frames| frames.checked_add(BATCH_HEADER_LEN as u64));
+            bytes.is_some_and(|bytes| bytes <= lost)
+        }
+    }
 }
 
 /// Work that searches in one file may spend on candidates that turn out to be no batch, in bytes.
@@ -75,6 +89,24 @@ mod tests {
         }
         assert_eq!(next_header(&[0; 10_000]), None);
         assert_eq!(next_header(&[]), None);
+    }
+
+    #[test]
+    fn a_gap_holds_one_offset_at_least_and_no_more_than_fit() {
+        let one = (BATCH_HEADER_LEN + FRAME_HEADER_LEN) as u64;
+        for (lost, base, may) in [
+            (0, 10, true),
+            (0, 11, false),
+            (1_000, 10, false),
+            (1_000, 9, false),
+            (one - 1, 11, false),
+            (one, 11, true),
+            (one, 12, false),
+            (one + 48, 12, true),
+            (u64::MAX, u64::MAX, false),
+        ] {
+            assert_eq!(may_follow(10, lost, base), may, "{lost} {base}");
+        }
     }
 
     #[test]

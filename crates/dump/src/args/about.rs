@@ -32,8 +32,14 @@ pub(crate) enum Output {
     Diff,
     /// A line of `show --ndjson`.
     ShowBatch,
-    /// A line of `show --messages --ndjson`, and of `follow` and `extract` where they print messages.
+    /// A line of `show --messages --ndjson`.
     ShowMessage,
+    /// A line of `follow --ndjson`.
+    FollowBatch,
+    /// A line of `follow --messages --ndjson`.
+    FollowMessage,
+    /// A line of `extract --format ndjson`.
+    Extract,
     /// `decode`: a line, or the value.
     Decode,
 }

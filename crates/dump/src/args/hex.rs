@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 /// Print the bytes of a batch with the names of its fields, and mark those that break a rule.
 ///
@@ -13,12 +13,13 @@ use clap::Args;
 ///
 /// Example: corelog-dump hex --offset 1207 streams/0/topics/0/partitions/0
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("place").args(["offset", "at"]).required(true))]
 pub(crate) struct HexArgs {
     /// A segment file, or with --offset a partition.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) path: PathBuf,
     /// The message with this offset.
-    #[arg(long, value_name = "N", required_unless_present = "at", conflicts_with = "at")]
+    #[arg(long, value_name = "N")]
     pub(crate) offset: Option<u64>,
     /// Whatever holds this byte of the file.
     #[arg(long, value_name = "POS")]

@@ -4,18 +4,19 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Repair damaged partitions: say what would be done, and with --apply do it.
+/// Repair damaged partitions and files: say what would be done, and with --apply do it.
 ///
 /// A torn tail is cut, readable batches around damage become segments of their own, an index that
-/// is of no use is made anew. The original always goes to the partition's quarantine directory
-/// first. Refused (exit code 3) while an engine has the data directory or a segment open. Without
-/// --apply the exit code says whether there is anything to do: 0 no, 1 yes.
+/// is of no use is made anew. The original always goes to the quarantine directory beside it first.
+/// Refused (exit code 3) while an engine has the data directory or a segment open, and for a single
+/// file that stands beside a manifest or other segments: what is right for it depends on them.
+/// Without --apply the exit code says whether there is anything to do: 0 no, 1 yes.
 ///
 /// Example: corelog-dump repair /var/lib/corelog/streams/0/topics/1/partitions/2
 #[derive(Debug, Args)]
 pub(crate) struct RepairArgs {
-    /// Data directories, topics or partitions.
-    #[arg(required = true, value_name = "DIR")]
+    /// Data directories, topics or partitions; or .log files that are all of their log.
+    #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
     /// Change the files.
     #[arg(long)]

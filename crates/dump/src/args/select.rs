@@ -19,7 +19,7 @@ pub(crate) struct SelectArgs {
     #[arg(long, value_name = "A..B", value_parser = ranges::moments, allow_hyphen_values = true)]
     time: Option<Moments>,
     /// Only messages with this id (several may be given).
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = id)]
     id: Vec<u128>,
     /// Only messages with this user header, or with this value of it (all that are given).
     #[arg(long, value_name = "K[=V]", value_parser = KeyMatch::parse)]
@@ -27,6 +27,10 @@ pub(crate) struct SelectArgs {
     /// Only messages whose payload matches this regular expression.
     #[arg(long, value_name = "REGEX")]
     grep: Option<Regex>,
+}
+
+fn id(text: &str) -> Result<u128, String> {
+    text.parse().map_err(|_| "an id is a number in decimal, of 128 bits at most".to_string())
 }
 
 impl SelectArgs {

@@ -78,7 +78,9 @@ fn replace(
     }
     if finished.last().is_none_or(|(name, _)| *name != original) {
         // First what would lie about a later file of this name: behind the log nobody would look.
-        place.remove(&index_file_name(replaced.named))?;
+        let index = index_file_name(replaced.named);
+        kept.extend(place.keep(&index)?);
+        place.remove(&index)?;
         step("the original's index is gone")?;
         place.remove(&original)?;
         step("the original is gone from its place")?;

@@ -2,6 +2,7 @@
 //!
 //! | step | file |
 //! | --- | --- |
+//! | files that were named one by one must be all of their log | `alone` |
 //! | nobody else may be at work | `lock` |
 //! | every file is walked, and what is to be done is decided | `plan` |
 //! | it is done, safely | `apply`, `files` |
@@ -10,6 +11,7 @@
 //! `docs/inspector.md` says what a repair means for offsets, the durable mark, the engine and the
 //! reference server.
 
+mod alone;
 mod apply;
 mod files;
 mod lock;
@@ -61,12 +63,18 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     let mut documents = Documents::begin(session, how, "partitions")?;
     for partition in partitions {
-        if !partition.whole {
-            let why = "name the partition's directory: a repair looks at all of its files";
-            session.fail(Failure::not_ours(&partition.segments[0].path, why))?;
-            continue;
-        }
-        match one(partition, how.apply) {
+        let partition = match alone::whole(partition) {
+            Ok(Ok(partition)) => partition,
+            Ok(Err(why)) => {
+                session.refuse(why)?;
+                continue;
+            }
+            Err(failure) => {
+                session.fail(failure)?;
+                continue;
+            }
+        };
+        match one(&partition, how.apply) {
             Ok(Outcome::Done(done)) => {
                 if !done.plan.is_empty() && done.kept.is_none() {
                     session.damage();
@@ -350,6 +358,9 @@ pub(crate) fn indexes(
             }
             if !is_useful && !made {
                 session.damage();
+            }
+            if let (false, true, None) = (is_useful, rebuild, report.named_offset) {
+                session.say(alone::unnamed(&report.path, report.first_offset))?;
             }
             let path = report.path.with_extension("index");
             let state = if made { "rebuilt" } else { report.index.word() };

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, SeekFrom};
 
@@ -28,6 +29,13 @@ const STEP_BYTES: u64 = 1 << 20;
 
 /// The same while a few bytes are looked at here and there.
 const SPARSE_STEP_BYTES: u64 = 4096;
+
+/// How often a file is looked at that becomes shorter meanwhile.
+const LOOKS_AT_A_CUT_FILE: u32 = 3;
+
+/// How often, and how soon, what may be a write under way is looked at again.
+const LOOKS_AT_A_WRITE: u32 = 100;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// How files are opened.
 #[derive(Debug, Clone, Copy, Default)]
@@ -63,6 +71,7 @@ pub(crate) struct Source {
     step_bytes: u64,
     pattern: Pattern,
     progress: Option<Progress>,
+    looks_left: u32,
 }
 
 enum Bytes {
@@ -106,7 +115,8 @@ impl Source {
         let progress = access.progress.then(|| Progress::of(path, len)).flatten();
         let path = path.to_path_buf();
         let (pattern, step_bytes) = (Pattern::Sequential, STEP_BYTES);
-        Ok(Source { path, file, len, held, bytes, step_bytes, pattern, progress })
+        let looks_left = LOOKS_AT_A_WRITE;
+        Ok(Source { path, file, len, held, bytes, step_bytes, pattern, progress, looks_left })
     }
 
     /// Opens a file for one pass over all of it: read ahead of its use and never mapped, so that
@@ -213,24 +223,59 @@ impl Source {
         there.is_ok_and(|there| self.file.metadata().is_ok_and(|own| same(&there, &own)))
     }
 
-    /// Forgets the bytes that were read, so that the next window reads them again.
-    pub(crate) fn reread(&mut self) {
-        match &mut self.bytes {
-            Bytes::Mapped(_) => {}
-            Bytes::Read(reader) => reader.forget(),
-            Bytes::Whole(whole) => whole.forget(),
-        }
-    }
-
-    /// Looks at the file again: its length now, and none of the bytes that were read before. Only
-    /// for files that are read: a mapping stays as long as it was.
+    /// Looks at the file again: its length now, and none of the bytes that were read before. One
+    /// that was cut under its mapping stays an error: zeros may have been taken for its bytes.
     pub(crate) fn refresh(&mut self) -> Result<(), Failure> {
         let about = self.file.metadata().map_err(Failure::io(&self.path, "stat"))?;
-        if let Bytes::Read(_) = &self.bytes {
-            self.len = about.len();
+        let len = about.len();
+        match &mut self.bytes {
+            Bytes::Mapped(map) if map.was_cut() => {
+                return Err(shrank(&self.file, &self.path, self.len));
+            }
+            Bytes::Mapped(_) if len == self.len => {}
+            // It is in motion now: from here on it is read.
+            Bytes::Mapped(_) => {
+                self.around_cache();
+                self.bytes = Bytes::Read(Reader::new());
+            }
+            Bytes::Read(reader) => reader.forget(),
+            Bytes::Whole(whole) => whole.begin_again(len),
         }
-        self.reread();
+        self.len = len;
         Ok(())
+    }
+
+    /// Whether what was read may be a write under way: somebody holds the file, or it has become
+    /// longer. Then a moment has passed, and the next window reads what stands there now. What is
+    /// damage still, after a second in all, is damage: no write is under way for longer.
+    pub(crate) fn was_in_motion(&mut self) -> Result<bool, Failure> {
+        self.intact()?;
+        let has_grown = |about: &std::fs::Metadata| about.len() > self.len;
+        let moves = self.is_live() || self.file.metadata().is_ok_and(|about| has_grown(&about));
+        if !moves || self.looks_left == 0 {
+            return Ok(false);
+        }
+        self.looks_left -= 1;
+        std::thread::sleep(BETWEEN_LOOKS);
+        self.intact()?;
+        self.refresh()?;
+        Ok(true)
+    }
+
+    /// What `look` finds. Where the file becomes shorter meanwhile, `look` is called again for what
+    /// is left of it: an engine that seals its segment takes the preallocated end off, and one that
+    /// opens its directory cuts a torn tail. The one rule for every command that reads.
+    pub(crate) fn again_if_cut<T>(
+        &mut self,
+        mut look: impl FnMut(&mut Source) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        for _ in 1..LOOKS_AT_A_CUT_FILE {
+            match look(self) {
+                Err(Failure::Shrank { .. }) => self.refresh()?,
+                done => return done,
+            }
+        }
+        look(self)
     }
 
     /// The first position at or after `at` that may hold something other than zeros, as the file
@@ -371,6 +416,53 @@ pub(crate) mod tests {
             let error = error.expect_err("shrunk");
             assert!(matches!(error, Failure::Shrank { was: 1_048_576, ends: 5000, .. }), "{error}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_is_looked_at_again_but_not_for_ever() {
+        let file = Temporary::with("again", &vec![7; 1 << 20]);
+        let cut = |len| File::options().write(true).open(&file.0).and_then(|f| f.set_len(len));
+        let read = |source: &mut Source| {
+            let len = source.window(0, u64::MAX)?.len();
+            source.intact()?;
+            Ok(len as u64)
+        };
+        for access in [Access::default(), MAPPED] {
+            File::create(&file.0).and_then(|mut f| f.write_all(&[7; 9000])).expect("written");
+            let mut source = Source::open(&file.0, Links::Refuse, access).expect("opened");
+            let mut looks = 0;
+            let done = source.again_if_cut(|source| {
+                looks += 1;
+                if looks == 1 {
+                    cut(5000).expect("cut");
+                }
+                read(source)
+            });
+            assert_eq!((done.ok(), looks, source.len()), (Some(5000), 2, 5000));
+            let mut len = 5000;
+            let done = source.again_if_cut(|source| {
+                len -= 100;
+                cut(len).expect("cut");
+                read(source)
+            });
+            assert!(matches!(done, Err(Failure::Shrank { ends: 4700, .. })), "{done:?}");
+            let mut looks = 0;
+            let done: Result<(), _> = source.again_if_cut(|source| {
+                looks += 1;
+                source.refresh()?;
+                Err(Failure::not_ours(&file.0, "never again"))
+            });
+            assert!(done.is_err() && looks == 1, "only for what was cut");
+        }
+        // What was read as zeros under a mapping is not made good by a second look.
+        File::create(&file.0).and_then(|mut f| f.write_all(&vec![7; 1 << 20])).expect("written");
+        let mut source = Source::open(&file.0, Links::Refuse, MAPPED).expect("opened");
+        let done = source.again_if_cut(|source| {
+            cut(5000).expect("cut");
+            let _ = source.window(4000, 1 << 20).map(|window| window[900_000]);
+            source.intact()
+        });
+        assert!(matches!(done, Err(Failure::Shrank { was: 1_048_576, .. })), "{done:?}");
     }
 
     #[test]

@@ -48,12 +48,10 @@ impl Whole {
         Whole { start: 0, buffer, filled: 0, read: 0, ahead, run: RUN_MIN, lost }
     }
 
-    /// Forgets what was read.
-    pub(super) fn forget(&mut self) {
+    /// Forgets what was read, of a file that is `len` bytes long now.
+    pub(super) fn begin_again(&mut self, len: u64) {
         self.filled = 0;
-        if let Some(ahead) = &mut self.ahead {
-            *ahead = None;
-        }
+        self.ahead = (len >= AHEAD_MIN).then_some(None);
     }
 
     pub(super) fn bytes_read(&self) -> u64 {
@@ -191,7 +189,7 @@ mod tests {
         assert!(window.len() as u64 == of.len - 10 && window.iter().all(|byte| *byte == LOST));
         assert_eq!(whole.unreadable(), [Range { start: 0, end: 3 * BLOCK }]);
         // Looked at again it is no more than it was.
-        whole.forget();
+        whole.begin_again(of.len);
         whole.window(&of, 0, 100, 100).expect("stepped over");
         assert_eq!(whole.unreadable().len(), 1);
     }

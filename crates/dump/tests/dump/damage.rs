@@ -287,6 +287,76 @@ fn batches_inside_of_a_damaged_payload_are_not_counted() {
     assert_eq!((&report["messages"], &report["last_offset"]), (&json!(2), &json!(2)));
 }
 
+/// A mirror's log: one of its batches carries whole batches of the same partition, one a message, with
+/// the very offsets that its own messages have. Whatever is damaged of it, what is read behind is
+/// the log's and nothing that a message carries.
+#[test]
+fn batches_inside_of_payloads_never_pass_for_the_logs() {
+    let time = 1_700_000_000_000_500;
+    let mut segment = Segment::new(0, 0, &[2]);
+    let carried: Vec<Vec<u8>> = (2..6).map(|o| batch(0, o, time + o, &[vec![9; 120]])).collect();
+    segment.push(0, &carried);
+    for _ in 0..3 {
+        segment.push(0, &[vec![3; 60], vec![4; 61]]);
+    }
+    let [first, outer, rest @ ..] = &segment.batches[..] else { panic!("five batches") };
+    let frames = outer.start + 256;
+    let frame_len = 48 + carried[0].len();
+    let header = outer.start..frames;
+    let behind = rest[0].start..rest[0].start + 256;
+    let last = frames + 3 * frame_len + 100;
+    for (name, harmed, also) in [
+        ("the header", header.clone(), None),
+        ("its length", outer.start + 32..outer.start + 40, None),
+        ("the header, and a message", header.clone(), Some(frames + 300..frames + 310)),
+        ("the header, and a message's header", outer.start..frames + 48, None),
+        ("a message, and the batch behind", frames + 60..frames + 61, Some(behind)),
+        ("the header, and the last message", header, Some(last..last + 10)),
+    ] {
+        let mut bytes = segment.bytes.clone();
+        let also_behind = also.as_ref().is_some_and(|also| also.start >= rest[0].start);
+        for range in [Some(harmed), also].into_iter().flatten() {
+            bytes[range].iter_mut().for_each(|byte| *byte ^= 0x55);
+        }
+        let lost = 1 + usize::from(also_behind);
+        let report = judge(&bytes);
+        eprintln!("{name}");
+        assert_verdict(&report, "corrupt", 5 - lost, Some(first.end));
+        let resumes = report["faults"][0]["resumes_at"].as_u64().map(|at| at as usize);
+        assert_eq!(resumes, Some(rest[lost - 1].start), "{name}: {report}");
+    }
+    // A tail that a crash tore, with zeros behind it that were allocated: still a torn tail.
+    for cut in [300, 420, frame_len + 400, 2 * frame_len + 300, 3 * frame_len] {
+        let mut bytes = segment.bytes[..frames + cut].to_vec();
+        bytes.resize(bytes.len() + 5000, 0);
+        let report = judge(&bytes);
+        assert_verdict(&report, "torn_tail", 1, Some(first.end));
+    }
+}
+
+/// Damage that a search behind it must not mistake for what a payload carries: batches that stand
+/// twice, elsewhere, or not in their place. All that can be read is.
+#[test]
+fn what_does_not_stand_in_its_place_is_read_all_the_same() {
+    let segment = Segment::new(0, 0, &[2, 3, 2, 1]);
+    let [_, second, third, _] = &segment.batches[..] else { panic!("four batches") };
+    let put =
+        |at: usize, bytes: &[u8]| [&segment.bytes[..at], bytes, &segment.bytes[at..]].concat();
+    let damaged_copy = {
+        let mut copy = segment.bytes[second.clone()].to_vec();
+        copy[..256].fill(0x77);
+        copy
+    };
+    for (name, bytes, batches) in [
+        ("rubbish between", put(third.start, &[0xA5; 700]), 4),
+        ("a second copy", put(third.start, &segment.bytes[second.clone()]), 4),
+        ("a damaged second copy", put(third.start, &damaged_copy), 4),
+    ] {
+        eprintln!("{name}");
+        assert_verdict(&judge(&bytes), "corrupt", batches, Some(third.start));
+    }
+}
+
 #[test]
 fn offsets_at_the_ends_of_their_range() {
     for first in [(1 << 32) - 3, (1 << 63) - 3, u64::MAX - 5] {
@@ -334,6 +404,8 @@ fn a_file_made_to_cost_more_ends_the_search() {
         bytes[at + 32..at + 40].copy_from_slice(&(batch_length as u64).to_le_bytes());
         bytes[at + 48] = 1;
     }
+    // The first says nothing, or all the others would be its own bytes.
+    bytes[200] = 1;
     let report = judge(&bytes);
     assert_verdict(&report, "corrupt", 0, Some(0));
     let findings = report["findings"].to_string();

@@ -110,3 +110,18 @@ fn a_command_is_fed_as_it_reads() {
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), count.to_string(), "{output:?}");
     assert!(run("sleep 0.1").status.success());
 }
+
+/// That an output cannot be made is no word about the segment that is copied to it.
+#[test]
+fn an_output_that_cannot_be_made_ends_it() {
+    let scratch = Scratch::new();
+    let dir = scratch.path().join("p");
+    for (first, batches) in [(0, [2, 2]), (4, [2, 2])] {
+        Segment::new(0, first, &batches).write(&scratch, "p");
+    }
+    let output = scratch.path().join("missing/out");
+    let (dir, output) = (dir.to_str().expect("UTF-8"), output.to_str().expect("UTF-8"));
+    let ran = dump(["extract", dir, "--output", output]).expect(2);
+    assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
+    assert!(ran.err.contains(output) && ran.err.contains("cannot create"), "{ran:?}");
+}

@@ -12,12 +12,14 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Scratch, Segment, binary, dump, with_path};
+use crate::schema::assert_fits;
+use crate::support::{Scratch, Segment, binary, dump, reads_around_the_cache, with_path};
 
 /// A program that follows; it ends with the test.
 struct Follower {
     child: Child,
-    lines: BufReader<ChildStdout>,
+    /// Taken where nobody reads any more.
+    lines: Option<BufReader<ChildStdout>>,
 }
 
 impl Follower {
@@ -30,14 +32,14 @@ impl Follower {
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe"));
+        let lines = child.stdout.take().map(BufReader::new);
         Follower { child, lines }
     }
 
     /// The offset of the next line.
     fn offset(&mut self) -> u64 {
         let mut line = String::new();
-        self.lines.read_line(&mut line).expect("a line");
+        self.lines.as_mut().expect("a pipe").read_line(&mut line).expect("a line");
         let value: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"));
         value["offset"].as_u64().expect("a number")
     }
@@ -57,31 +59,6 @@ impl Follower {
         let mut stderr = self.child.stderr.take().expect("a pipe");
         std::io::Read::read_to_string(&mut stderr, &mut err).expect("UTF-8");
         (status.code(), err)
-    }
-
-    /// Waits until it has opened a segment, and says whether with O_DIRECT.
-    fn reads_around_the_cache(&self) -> bool {
-        const O_DIRECT: u32 = 0o40000;
-        let proc = PathBuf::from(format!("/proc/{}", self.child.id()));
-        let began = Instant::now();
-        loop {
-            for fd in fs::read_dir(proc.join("fd")).expect("listed").flatten() {
-                let is_log = fs::read_link(fd.path())
-                    .is_ok_and(|path| path.extension().is_some_and(|e| e == "log"));
-                let info = proc.join("fdinfo").join(fd.file_name());
-                if let (true, Ok(info)) = (is_log, fs::read_to_string(info)) {
-                    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-                    let flags = flags.expect("flags").trim();
-                    let flags = u32::from_str_radix(flags, 8).expect("octal");
-                    if flags & O_DIRECT != 0 {
-                        return true;
-                    }
-                }
-            }
-            if began.elapsed() > Duration::from_secs(5) {
-                return false;
-            }
-        }
     }
 }
 
@@ -134,7 +111,7 @@ fn what_comes_is_printed_over_rolls() {
     let mut all = Follower::start(&dir, &["--from", "start"]);
     let mut from_four = Follower::start(&dir, &["--from", "4"]);
     all.expect(0..2);
-    assert!(all.reads_around_the_cache());
+    assert!(reads_around_the_cache(&all.child));
     // Half a batch is none, and none is lost.
     active.write(&first, first.batches[1].start + 100);
     std::thread::sleep(Duration::from_millis(200));
@@ -196,6 +173,45 @@ fn damage_that_stays_is_said_and_stepped_over() {
     follower.expect(4..6);
     let (code, err) = follower.end();
     assert!(code == Some(1) && err.contains("damage at"), "{code:?} {err}");
+}
+
+/// Whoever reads goes away while nothing comes: it ends all the same, and not only with the next
+/// message.
+#[test]
+fn a_closed_pipe_ends_it_although_nothing_comes() {
+    let scratch = Scratch::new();
+    let dir = scratch.path().join("partitions/0");
+    let segment = Segment::new(0, 0, &[2]);
+    let mut active = Active::create(&dir, 0);
+    active.write(&segment, segment.bytes.len());
+    let mut follower = Follower::start(&dir, &["--from", "start"]);
+    follower.expect(0..2);
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(follower.child.try_wait().expect("asked").is_none(), "an open pipe does not end it");
+    drop(follower.lines.take());
+    let began = Instant::now();
+    let status = loop {
+        match follower.child.try_wait().expect("asked") {
+            Some(status) => break status,
+            None => assert!(began.elapsed() < Duration::from_secs(20), "it goes on for nobody"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(status.code(), Some(0));
+}
+
+/// Lines of `follow` are as their schemas say.
+#[test]
+fn lines_are_as_their_schemas_say() {
+    let scratch = Scratch::new();
+    let dir = scratch.path().join("partitions/0");
+    Segment::new(0, 0, &[2, 2]).write(&scratch, "partitions/0");
+    let limit = ["follow", "--ndjson", "--from", "start", "--limit", "2"];
+    let batches = dump(with_path(&limit, &dir)).expect(0).lines();
+    let messages = dump(with_path(&[&limit[..], &["--messages"]].concat(), &dir)).expect(0).lines();
+    assert_eq!((batches.len(), messages.len()), (2, 2));
+    batches.iter().for_each(|line| assert_fits(line, "follow-batch"));
+    messages.iter().for_each(|line| assert_fits(line, "follow-message"));
 }
 
 #[test]

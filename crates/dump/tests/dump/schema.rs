@@ -202,6 +202,12 @@ fn rows_are_as_their_schemas_say() {
         assert!(rows.len() >= 20);
         rows.iter().for_each(|row| assert_fits(row, output));
     }
+    for payload in ["text", "hex", "base64", "none"] {
+        let args = ["extract", "--format", "ndjson", "--payload", payload, path];
+        let rows = dump(args).expect(0).lines();
+        assert!(rows.len() >= 20);
+        rows.iter().for_each(|row| assert_fits(row, "extract"));
+    }
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::fs;
 use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use corelog_format::{
     BatchBuilder, IndexEntry, Manifest, Mark, Message, admit, index_file_name, segment_file_name,
@@ -112,6 +113,34 @@ pub(crate) fn dump_with_input<A: AsRef<OsStr>>(
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
         err: String::from_utf8(output.stderr).expect("UTF-8"),
     }
+}
+
+/// Waits until a running program has a log open with O_DIRECT; false where it does not come to that.
+pub(crate) fn reads_around_the_cache(child: &Child) -> bool {
+    const O_DIRECT: u32 = 0o40000;
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(5) {
+        if log_flags(child).iter().any(|flags| flags & O_DIRECT != 0) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The flags of the logs that a running program has open.
+pub(crate) fn log_flags(child: &Child) -> Vec<u32> {
+    let proc = PathBuf::from(format!("/proc/{}", child.id()));
+    let mut all = Vec::new();
+    for fd in fs::read_dir(proc.join("fd")).into_iter().flatten().flatten() {
+        let is_log = |path: PathBuf| path.extension().is_some_and(|e| e == "log");
+        let info = fs::read_to_string(proc.join("fdinfo").join(fd.file_name()));
+        if let (true, Ok(info)) = (fs::read_link(fd.path()).is_ok_and(is_log), info) {
+            let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+            let flags = flags.expect("flags").trim();
+            all.push(u32::from_str_radix(flags, 8).expect("octal"));
+        }
+    }
+    all
 }
 
 /// Runs `verify --json` on a path, mapped and with pread, and gives both runs' one answer.

@@ -93,6 +93,24 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// The frame at the front of `bytes`, if one stands there whole: its lengths fit and its
+    /// checksum holds. For searches behind damage, where no batch vouches for the place.
+    pub fn whole(bytes: &'a [u8]) -> Option<Self> {
+        let (frame, _) = Frame::split_first(bytes, 0).ok()?;
+        frame.check_checksum(0).ok()?;
+        Some(frame)
+    }
+
+    /// Which place in its batch, and how many bytes, the frame header at the front of `bytes` states;
+    /// `None` where there is no header. Nothing but its reserved bytes was checked.
+    pub fn stated(bytes: &[u8]) -> Option<(u32, u64)> {
+        let header = bytes.first_chunk::<FRAME_HEADER_LEN>()?;
+        let lengths = u64::from(at::PAYLOAD_LENGTH.u32(header))
+            + u64::from(at::USER_HEADERS_LENGTH.u32(header));
+        let fits = at::RESERVED.u64(header) == 0;
+        fits.then(|| (at::OFFSET_DELTA.u32(header), FRAME_HEADER_LEN as u64 + lengths))
+    }
+
     /// XXH3-64 of the frame from its ninth byte on.
     #[inline]
     pub fn checksum(&self) -> u64 {
