@@ -111,9 +111,12 @@ pub(crate) fn of_append(error: &AppendError) -> Status {
         },
         AppendError::Busy | AppendError::Closed => Status::NOT_ACCEPTED,
         AppendError::UnknownPartition(_) => Status::RESOURCE_NOT_FOUND,
-        // Space comes back, and the client tries again meanwhile.
+        // Space and descriptors come back, and the client tries again meanwhile.
         AppendError::Storage(
-            storage::AppendError::StorageFull(_) | storage::AppendError::NoSegment(_),
+            storage::AppendError::StorageFull(_)
+            | storage::AppendError::NoSegment(_)
+            | storage::AppendError::NoFile(_)
+            | storage::AppendError::Offsets(_),
         ) => Status::NOT_ACCEPTED,
         _ => Status::ERROR,
     }

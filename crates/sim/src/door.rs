@@ -49,6 +49,9 @@ pub(crate) enum Outcome<T> {
     /// Nothing was stored.
     Full(Cause),
     NoSegment(Cause),
+    NoFile(Cause),
+    /// What consumers have stored is not known.
+    NoOffsets(Cause),
     Closed,
     Busy,
     OutOfTurn,
@@ -226,9 +229,9 @@ fn stored<T>(result: Result<T, AppendError>) -> Outcome<T> {
     match result {
         Ok(value) => Outcome::Ok(value),
         Err(AppendError::StorageFull(error)) => Outcome::Full(error.as_ref().into()),
-        Err(AppendError::NoSegment(error) | AppendError::NoFile(error)) => {
-            Outcome::NoSegment(error.as_ref().into())
-        }
+        Err(AppendError::NoSegment(error)) => Outcome::NoSegment(error.as_ref().into()),
+        Err(AppendError::NoFile(error)) => Outcome::NoFile(error.as_ref().into()),
+        Err(AppendError::Offsets(error)) => Outcome::NoOffsets(error.as_ref().into()),
         Err(AppendError::Poisoned(fault)) => Outcome::Poisoned((&fault.error).into()),
         Err(AppendError::Closed) => Outcome::Closed,
         Err(other) => Outcome::Bug(other.to_string()),

@@ -1,7 +1,7 @@
 //! What is demanded of an engine that nobody asks for anything: caches within their budgets, space
 //! given back, and retention done.
 
-use corelog_io::{BLOCK, Clock, IoOp, Platform};
+use corelog_io::{BLOCK, Clock, Platform};
 
 use crate::mischief;
 use crate::opening::Engine;
@@ -72,16 +72,7 @@ async fn front(world: &World, partition: usize) {
     // What could not be removed stays until the next opening.
     segments.retain(|(first, _)| *first >= marks.start());
     let now_us = world.platform().clock().now_us().saturating_sub(PASS_US);
-    // Stored offsets that could not be read at an opening, for a read that failed or for want of
-    // descriptors, hold everything back until the next one.
-    let may_be_unreadable = {
-        let allowed = world.allowed.borrow();
-        allowed.injected_any(IoOp::Read) || allowed.descriptors
-    };
-    if told
-        && !may_be_unreadable
-        && let Some(first) = part.oracle.borrow().overdue(&segments, now_us)
-    {
+    if told && let Some(first) = part.oracle.borrow().overdue(&segments, now_us) {
         world.fail(format!(
             "partition {partition}: segment {first} should have gone by {rule:?}, of {segments:?}"
         ));

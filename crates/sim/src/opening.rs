@@ -273,6 +273,12 @@ fn judge_damage(world: &World, partition: usize, report: &OpenReport) {
             {
                 oracle.borrow_mut().start_is_lost(*offset);
             }
+            // A creation that failed half way: its manifest, which was not given back, and no log. What
+            // is missing never held a message.
+            OpenDamage::MissingSegment { offset }
+                if report.damage[0] == OpenDamage::Manifest
+                    && world.allowed.borrow().injected_any(IoOp::Read)
+                    && oracle.borrow().known_end() <= *offset => {}
             // A torn tail, but what stands behind could not be read: nothing may be cut.
             OpenDamage::Corrupt { segment, position, .. }
                 if is_unread_behind(world, report, *segment, *position)

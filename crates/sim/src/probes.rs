@@ -46,6 +46,8 @@ probes! {
     Woken: "a poll that waited was answered with what came",
     WaitedInVain: "a poll waited until its time was over",
     NoSegment: "the next segment's file could not be created",
+    NoFile: "a parked partition's file could not be opened again",
+    NoOffsets: "an append was refused, as the stored offsets could not be read",
     Poisoned: "an append was answered Poisoned",
     ReopenedInPlace: "a poisoned partition was closed and opened again in one life",
     ReopenedOnShard: "a poisoned partition was recovered by its shard",

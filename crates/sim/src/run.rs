@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::cell::Cell;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Duration;
@@ -26,6 +26,9 @@ use crate::world::World;
 
 /// Virtual time in which everything outstanding must be answered once nothing is wrong any more.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Failed operations of the disk that a failure is told with.
+const FAILED_SHOWN: usize = 8;
 
 /// Openings that fail one after the other, most of them while nothing is wrong any more.
 const OPENINGS_MAX: usize = 100;
@@ -77,6 +80,7 @@ pub fn run(seed: u64, events: usize) -> Result<Report, Box<Failure>> {
     let params = Params::draw(&mut rng.fork());
     let world = World::new(rng.next_u64(), params, events);
     let lived = catch_unwind(AssertUnwindSafe(|| lives(&world, &mut rng)));
+    let failed = failed_operations(&world);
     world.hash_disk();
     let panicked = lived.err().map(|payload| text(payload.as_ref()));
     // A panic is often the cause of what the oracle noticed.
@@ -88,10 +92,23 @@ pub fn run(seed: u64, events: usize) -> Result<Report, Box<Failure>> {
                 broken += &format!("\n  a task panicked: {task}");
             }
             let params = format!("{:#?}", world.params);
-            let (history, hash) = (world.tail(), world.hash());
+            let (history, hash) = (world.tail() + &failed, world.hash());
             Err(Box::new(Failure { seed, broken, history, params, hash }))
         }
     }
+}
+
+/// What the disk answered with an error last: often the cause, and never told by the actors.
+fn failed_operations(world: &World) -> String {
+    let trace = world.sim.disk().trace();
+    let failed: Vec<&Event> = trace.iter().filter(|event| event.errno.is_some()).collect();
+    let mut out = String::new();
+    for event in failed.iter().rev().take(FAILED_SHOWN).rev() {
+        let Event { op, path, at, len, errno, .. } = event;
+        let (at, errno) = (at.unwrap_or(0), errno.unwrap_or(0));
+        let _ = writeln!(out, "disk: {op:?} of {} at {at}, {len} bytes: {errno}", path.display());
+    }
+    out
 }
 
 fn text(payload: &(dyn Any + Send)) -> String {

@@ -39,6 +39,11 @@ pub enum AppendError {
     /// Nothing of the batch was stored and no offset was used; append again to retry. A flush that is
     /// answered so has made nothing durable.
     NoFile(Arc<IoError>),
+    /// What consumers have stored could not be read when the partition was opened, and one of these
+    /// offsets may lie above the log's end: what was appended now would count as consumed. Nothing of
+    /// the batch was stored and no offset was used. It is read again each second; append again to
+    /// retry.
+    Offsets(Arc<IoError>),
     /// A write or sync of this partition failed. The batch may or may not be stored. The partition
     /// takes no more appends until it is reopened; what was written before is still served.
     Poisoned(Arc<Fault>),
@@ -66,6 +71,13 @@ impl fmt::Display for AppendError {
                     "the log's file cannot be opened, nothing stored; mend and retry: {error}"
                 )
             }
+            AppendError::Offsets(error) => {
+                write!(
+                    f,
+                    "the stored consumer offsets cannot be read, nothing stored; mend and retry: \
+                     {error}"
+                )
+            }
             AppendError::Poisoned(fault) => {
                 write!(f, "the partition takes no appends since a fault; reopen it: {fault}")
             }
@@ -88,7 +100,8 @@ impl std::error::Error for AppendError {
         match self {
             AppendError::StorageFull(error)
             | AppendError::NoSegment(error)
-            | AppendError::NoFile(error) => Some(error.as_ref()),
+            | AppendError::NoFile(error)
+            | AppendError::Offsets(error) => Some(error.as_ref()),
             AppendError::Poisoned(fault) => Some(&fault.error),
             _ => None,
         }
@@ -156,8 +169,8 @@ impl fmt::Display for PollError {
             }
             PollError::Offsets(error) => write!(
                 f,
-                "what the consumer has stored could not be read; mend the disk and open the \
-                 partition again: {error}"
+                "what the consumer has stored could not be read; mend the disk and poll again: \
+                 {error}"
             ),
             PollError::Closed => f.write_str("the partition is closed; open it again to poll"),
         }

@@ -19,6 +19,14 @@ pub enum Notice<'a> {
     /// The durable mark, which an opening after a crash begins at, could not be stored. It lags; that
     /// is tried again.
     MarkLags(&'a IoError),
+    /// What consumers have stored could not be read at the opening: appends are refused, and nothing
+    /// is dropped, until it is. That is tried again each second.
+    OffsetsUnread(&'a IoError),
+    /// It was read at last.
+    OffsetsRead {
+        /// It was damaged: consumers begin again.
+        damaged: bool,
+    },
     /// A segment was sealed and the next one has begun.
     Sealed {
         /// First offset of the sealed one, which is its file name.

@@ -132,9 +132,8 @@ impl<P: Platform, A: Answer> Partition<P, A> {
     ) -> Result<(Self, OpenReport), OpenError> {
         config.validate().map_err(OpenError::Config)?;
         let (mut opened, mut report) = recover(&shared, &place, &config).await?;
-        let disk = shared.platform().disk();
         let (found, table, damaged) =
-            crate::consumers::load(disk, &place.dir, place.incarnation).await;
+            crate::consumers::load(&shared, &place.dir, place.incarnation).await;
         if damaged {
             report.damage.push(OpenDamage::ConsumerOffsets);
         }
@@ -188,6 +187,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         {
             inner.poison(error);
         }
+        inner.offsets_unread();
         Ok((Partition { inner }, report))
     }
 
@@ -196,7 +196,11 @@ impl<P: Platform, A: Answer> Partition<P, A> {
     /// next turn where the call has sent a write, which goes first.
     pub fn append(&self, batch: AdmittedBatch, ack: Ack, answer: A) {
         self.inner.used.set(true);
-        self.inner.appender.borrow_mut().push(Pending::Append { batch, ack, answer });
+        let work = Pending::Append { batch, ack, answer };
+        match self.inner.consumers.unread() {
+            None => self.inner.appender.borrow_mut().push(work),
+            Some(why) => self.inner.appender.borrow_mut().refuse(work, AppendError::Offsets(why)),
+        }
         self.inner.pump();
     }
 

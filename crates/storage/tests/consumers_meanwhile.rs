@@ -158,3 +158,43 @@ fn nothing_is_passed_over_behind_an_opening() {
         });
     }
 }
+
+/// What comes first behind an opening wakes whoever waits, and is served from memory: it need not be
+/// written for that, wherever in a block or a segment the log ended.
+#[test]
+fn the_first_message_behind_an_opening_is_served_at_once() {
+    for (messages, killed) in (0..20).map(|n| (n % 10 * 2 + 1, n < 10)) {
+        let sim = Sim::new(messages);
+        sim.run(async {
+            let log = open(sim.platform(), small_segments()).await;
+            for tag in 0..messages {
+                append_wait(&log, &batch(tag, &[60_000]), Ack::Durable).await;
+            }
+            if !killed {
+                log.close().await.unwrap();
+            }
+        });
+        sim.disk().process_kill(messages);
+        sim.run(async {
+            let log = open(sim.platform(), small_segments()).await;
+            let stall = sim.disk().inject(Fault::stall().of(IoOp::Write).on(".log").for_ever());
+            let (writer, clock) = (log.clone(), sim.clock().clone());
+            sim.platform().spawn().spawn(async move {
+                clock.sleep(Duration::from_millis(50)).await;
+                append(&writer, &batch(messages, &[100]), Ack::Appended);
+            });
+            let begun = sim.clock().now_us();
+            let ask = PollQuery {
+                max_wait: Duration::from_secs(3_600),
+                ..PollQuery::new(From::Offset(messages), 9, 1 << 20)
+            };
+            let polled = log.poll(ask).await.unwrap();
+            assert_eq!((polled.messages, polled.first_offset), (1, Some(messages)));
+            let waited_us = sim.clock().now_us() - begun;
+            assert!(waited_us < 1_000_000, "{waited_us} us, killed: {killed}");
+            assert_eq!(log.watermarks().written(), messages, "it is not written yet");
+            sim.disk().lift(stall);
+            log.close().await.unwrap();
+        });
+    }
+}

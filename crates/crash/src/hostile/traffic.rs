@@ -257,7 +257,8 @@ impl Pair {
             | AppendError::Storage(
                 storage::AppendError::StorageFull(_)
                 | storage::AppendError::NoSegment(_)
-                | storage::AppendError::NoFile(_),
+                | storage::AppendError::NoFile(_)
+                | storage::AppendError::Offsets(_),
             ) => {
                 self.note(&Event::Refused { partition, key })?;
                 count(&seen.refused);

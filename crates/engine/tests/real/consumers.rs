@@ -161,7 +161,7 @@ fn a_waiting_poll_is_woken_by_the_append_and_holds_up_no_close() {
 
 /// An update acts without a reopening, and what consumers have not read stays.
 #[test]
-fn an_updated_expiry_and_size_act_and_wait_for_consumers() {
+fn an_updated_expiry_acts_and_waits_for_consumers() {
     let dir = fresh_dir("consumers_retention");
     let (engine, client) = with_topic(&dir, 1, small_segments());
     let catalog = client.catalog();
@@ -194,6 +194,39 @@ fn an_updated_expiry_and_size_act_and_wait_for_consumers() {
     }
     until("they go again", || segments(&dir) == 1);
     engine.close_blocking().expect("nothing is wrong");
+}
+
+/// As the expiry, in a topic of two partitions: each has its part of the size.
+#[test]
+fn an_updated_size_acts() {
+    let dir = fresh_dir("consumers_size");
+    let (engine, client) = with_topic(&dir, 1, TopicConfig { partitions: 2, ..small_segments() });
+    for tag in 0..90 {
+        append(&client, P, tag, 1 << 20);
+    }
+    let before = segments(&dir);
+    thread::sleep(Duration::from_millis(2_500));
+    assert_eq!(segments(&dir), before, "a new topic has no limit");
+    let catalog = client.catalog();
+    let update = |size| {
+        let name = catalog.topic(0, 0).expect("it is there").name;
+        let mut patch = OptionsBuilder::new();
+        patch.push("max_topic_size", HeaderValue::String(size)).expect("it fits");
+        catalog.update_topic(0, 0, &name, &patch.block()).wait().expect("it may be changed");
+    };
+    update("150 MiB");
+    until("the oldest segments go", || segments(&dir) <= 77);
+    thread::sleep(Duration::from_millis(2_500));
+    assert!(segments(&dir) >= 73, "and no others: {}", segments(&dir));
+    update("unlimited");
+    let left = segments(&dir);
+    for tag in 90..100 {
+        append(&client, P, tag, 1 << 20);
+    }
+    thread::sleep(Duration::from_millis(2_500));
+    assert!(segments(&dir) >= left + 9, "without a limit nothing goes");
+    engine.close_blocking().expect("nothing is wrong");
+    let _ = std::fs::remove_dir_all(dir);
 }
 
 /// What a consumer or a group stored ends with the group, the partition or the topic: whoever comes

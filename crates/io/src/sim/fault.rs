@@ -114,7 +114,8 @@ impl Fault {
         Fault::new(Effect::LoseWrite).of(IoOp::Write)
     }
 
-    /// A write answers Ok and lands this many blocks away, in the same file (not below its start).
+    /// A write answers Ok and lands this many blocks away, in the same file (not below its start), as far
+    /// as there is space: where there is none it is lost.
     /// Meets only writes.
     pub fn misdirect_write(by_blocks: i64) -> Self {
         Fault::new(Effect::MisdirectWrite(by_blocks)).of(IoOp::Write)

@@ -135,6 +135,26 @@ fn lost_misdirected_and_flipped_answers_are_ok_and_wrong() {
 }
 
 #[test]
+fn a_device_that_errs_in_the_place_knows_of_no_full_disk() {
+    for dsync in [false, true] {
+        let sim = Sim::new(1);
+        sim.run(async {
+            let disk = sim.disk();
+            drop(durable_file(disk, "/a", 2, 1).await);
+            let file = open(disk, "/a", Open { dsync, ..WRITE }).await;
+            disk.set_capacity(disk.used());
+            disk.inject(Fault::misdirect_write(1));
+            file.write_at(filled(disk, 2, 2), 0).await.expect("so it says");
+            let bytes = disk.contents("/a").expect("there");
+            assert_eq!(bytes.len(), 2 * BLOCK, "nothing beyond the space that there is");
+            assert!(bytes[..BLOCK] == [1; BLOCK] && bytes[BLOCK..] == [2; BLOCK]);
+            let beyond = file.write_at(filled(disk, 1, 3), 2 * BLOCK as u64).await;
+            assert!(beyond.expect_err("in its place it is the file system's matter").is_full());
+        });
+    }
+}
+
+#[test]
 fn a_full_disk_takes_what_fits_and_recovers_when_space_returns() {
     let sim = Sim::new(1);
     sim.run(async {

@@ -54,9 +54,15 @@ async fn flush(world: &World, partition: usize, rng: &mut Rng) {
             part.poisoned.set(true);
             world.allowed.borrow().poison(cause)
         }
-        Outcome::Unopened(cause) => world.allowed.borrow().error(cause),
+        // A sync needs the file, which a parked partition has to open again.
+        Outcome::Unopened(cause) | Outcome::NoFile(cause) => world.allowed.borrow().error(cause),
         Outcome::Closed | Outcome::Busy | Outcome::Gone => true,
-        Outcome::Full(_) | Outcome::NoSegment(_) | Outcome::OutOfTurn | Outcome::Bug(_) => false,
+        // A flush needs no space, begins no segment and gives no offset away.
+        Outcome::Full(_)
+        | Outcome::NoSegment(_)
+        | Outcome::NoOffsets(_)
+        | Outcome::OutOfTurn
+        | Outcome::Bug(_) => false,
     };
     if !fine {
         world.fail(format!("partition {partition}: a flush failed without a cause"));

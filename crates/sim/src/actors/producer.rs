@@ -165,6 +165,14 @@ pub(crate) fn settle(world: &World, partition: usize, call: usize, outcome: Outc
             world.hit(Probe::NoSegment);
             (oracle.refused(call), allowed.error(cause))
         }
+        Outcome::NoFile(cause) => {
+            world.hit(Probe::NoFile);
+            (oracle.refused(call), allowed.error(cause))
+        }
+        Outcome::NoOffsets(cause) => {
+            world.hit(Probe::NoOffsets);
+            (oracle.refused(call), allowed.error(cause))
+        }
         Outcome::Closed => {
             world.hit(Probe::ClosedMidway);
             (oracle.refused(call), true)

@@ -223,12 +223,7 @@ impl<D: Disk, A> Appender<D, A> {
 
     /// Takes work at its place in the order, or refuses it at once.
     pub(crate) fn push(&mut self, work: Pending<A>) {
-        let refusal = match &self.fault {
-            Some(fault) => Some(AppendError::Poisoned(Arc::clone(fault))),
-            None if self.closing || self.closed => Some(AppendError::Closed),
-            None => None,
-        };
-        match (refusal, work) {
+        match (self.refusal(), work) {
             // A poisoned partition still closes: its handles go back.
             (Some(_), Pending::Close) => self.closing = true,
             (Some(error), work) => self.ready.extend(work.failed(error)),
@@ -242,6 +237,20 @@ impl<D: Disk, A> Appender<D, A> {
                 }
                 self.pending.push_back(work);
             }
+        }
+    }
+
+    /// Refuses work, with `why` where nothing else speaks against it.
+    pub(crate) fn refuse(&mut self, work: Pending<A>, why: AppendError) {
+        let error = self.refusal().unwrap_or(why);
+        self.ready.extend(work.failed(error));
+    }
+
+    fn refusal(&self) -> Option<AppendError> {
+        match &self.fault {
+            Some(fault) => Some(AppendError::Poisoned(Arc::clone(fault))),
+            None if self.closing || self.closed => Some(AppendError::Closed),
+            None => None,
         }
     }
 

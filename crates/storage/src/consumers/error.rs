@@ -29,7 +29,8 @@ pub enum OffsetError {
         max: usize,
     },
     /// The stored offsets could not be read when the partition was opened. They are left as they
-    /// are; nothing is stored over them.
+    /// are; nothing is stored over them. They are read again each second, unless a newer release
+    /// wrote them.
     Unreadable(Arc<IoError>),
     /// The offset is in force, but it could not be made durable. It is tried again.
     Io(IoError),
@@ -65,8 +66,8 @@ impl fmt::Display for OffsetError {
             }
             OffsetError::Unreadable(error) => write!(
                 f,
-                "the stored offsets could not be read; mend the disk and open the partition again: \
-                 {error}"
+                "the stored offsets could not be read; mend the disk and retry, or update where a \
+                 newer release wrote them: {error}"
             ),
             OffsetError::Io(error) => {
                 write!(

@@ -38,12 +38,29 @@ pub(crate) enum Found {
     Stored(Vec<OffsetEntry>),
     /// The reference server's.
     Adopted(Vec<OffsetEntry>),
-    /// The disk does not say, or a newer release wrote it.
-    Unusable(IoError),
+    /// The disk does not say.
+    Unread(IoError),
+    /// A newer release wrote it.
+    Newer(IoError),
 }
 
-/// Reads what is stored in `dir`. Damage is told by the flag: consumers begin again then.
-pub(crate) async fn load<D: Disk>(disk: &D, dir: &Path, incarnation: u64) -> (Found, Table, bool) {
+/// Reads what is stored in `dir`, once more where descriptors had run out and others could give some
+/// back. Damage is told by the flag: consumers begin again then.
+pub(crate) async fn load<P: Platform>(
+    shared: &Shared<P>,
+    dir: &Path,
+    incarnation: u64,
+) -> (Found, Table, bool) {
+    let disk = shared.platform().disk();
+    match load_once(disk, dir, incarnation).await {
+        (Found::Unread(error), ..) if shared.gave_back(&error).await => {
+            load_once(disk, dir, incarnation).await
+        }
+        loaded => loaded,
+    }
+}
+
+async fn load_once<D: Disk>(disk: &D, dir: &Path, incarnation: u64) -> (Found, Table, bool) {
     let mut table =
         Table { dir: dir.to_owned(), incarnation, sequence: 0, next: Slot::A, slot_len: 0 };
     let path = dir.join(CONSUMERS_FILE);
@@ -53,10 +70,10 @@ pub(crate) async fn load<D: Disk>(disk: &D, dir: &Path, incarnation: u64) -> (Fo
             return match adopt(disk, dir).await {
                 Ok(entries) if entries.is_empty() => (Found::Nothing, table, false),
                 Ok(entries) => (Found::Adopted(entries), table, false),
-                Err(error) => (Found::Unusable(error), table, false),
+                Err(error) => (Found::Unread(error), table, false),
             };
         }
-        Err(error) => return (Found::Unusable(error), table, false),
+        Err(error) => return (Found::Unread(error), table, false),
     };
     match OffsetTable::pick(&bytes) {
         Ok(None) => (Found::Nothing, table, false),
@@ -70,7 +87,7 @@ pub(crate) async fn load<D: Disk>(disk: &D, dir: &Path, incarnation: u64) -> (Fo
         Ok(Some(_)) | Err(SlotError::BothDamaged { .. }) => (Found::Nothing, table, true),
         Err(newer) => {
             let source = std::io::Error::other(newer.to_string());
-            (Found::Unusable(IoError::new(IoOp::Read, &path, source)), table, false)
+            (Found::Newer(IoError::new(IoOp::Read, &path, source)), table, false)
         }
     }
 }

@@ -7,10 +7,12 @@
 //!
 //! An offset is never above the log's end. At an opening one that is, since a crash took what it
 //! was stored for, is put down to the last message, durably, before anything is appended:
-//! otherwise new messages would get offsets that count as consumed.
+//! otherwise new messages would get offsets that count as consumed. Where the stored offsets cannot
+//! be read at an opening, appends are refused until they are (`unread`).
 
 mod error;
 mod file;
+mod unread;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -31,6 +33,7 @@ use crate::{Ack, Answer};
 pub use error::OffsetError;
 pub(crate) use file::{CONSUMERS_FILE, CONSUMERS_TEMPORARY, REFERENCE_DIR};
 pub(crate) use file::{Found, Table, load};
+use unread::Unread;
 
 /// A stored offset that nobody waits for is durable within this time.
 const STORE_WITHIN: Duration = Duration::from_secs(1);
@@ -79,7 +82,9 @@ struct State {
     /// The file; `None` while a task has it.
     table: Option<Table>,
     /// Why stored offsets cannot be used: nobody knows them.
-    unusable: Option<Arc<IoError>>,
+    unread: Option<Unread>,
+    /// Where the log ended when it was opened: what is above was stored for messages that are gone.
+    end: u64,
     groups: Groups,
     /// Number of the last change, and of the last one that is durable.
     changed: u64,
@@ -94,31 +99,19 @@ impl Consumers {
     /// What was found at the opening of a log whose messages end at `end`, and whether it has to be
     /// stored before the log is used.
     pub(crate) fn new(found: Found, table: Table, end: u64) -> (Self, bool) {
-        let (entries, unusable, mut must) = match found {
-            Found::Nothing => (Vec::new(), None, false),
-            Found::Stored(entries) => (entries, None, false),
-            Found::Adopted(entries) => (entries, None, true),
-            Found::Unusable(error) => (Vec::new(), Some(Arc::new(error)), false),
-        };
-        let mut offsets = BTreeMap::new();
-        for OffsetEntry { kind, id, offset } in entries {
-            // In an empty log there is nothing that could have been consumed.
-            if let Some(last) = end.checked_sub(1) {
-                offsets.insert((kind.code(), id), (kind, offset.min(last)));
-            }
-            must |= offset >= end;
-        }
-        let state = State {
-            offsets,
+        let mut state = State {
+            offsets: BTreeMap::new(),
             table: Some(table),
-            unusable,
+            unread: None,
+            end,
             groups: Groups::default(),
-            changed: u64::from(must),
+            changed: 0,
             stored: 0,
             waiting: Vec::new(),
             storing: false,
             ended: false,
         };
+        let must = state.take_over(found) == Some(true);
         let state = RefCell::new(state);
         (Consumers { state, hurry: Rc::default(), idle: Rc::default() }, must)
     }
@@ -126,7 +119,7 @@ impl Consumers {
     /// The lowest stored offset: what lies above it must not be deleted. 0 where nobody knows.
     pub(crate) fn lowest(&self) -> Option<u64> {
         let state = self.state.borrow();
-        match state.unusable {
+        match state.unread {
             Some(_) => Some(0),
             None => state.offsets.values().map(|(_, offset)| *offset).min(),
         }
@@ -134,8 +127,8 @@ impl Consumers {
 
     pub(crate) fn get(&self, who: ConsumerKey) -> Result<Option<u64>, Arc<IoError>> {
         let state = self.state.borrow();
-        match &state.unusable {
-            Some(error) => Err(Arc::clone(error)),
+        match &state.unread {
+            Some(unread) => Err(Arc::clone(&unread.why)),
             None => Ok(state.offsets.get(&who.sort()).map(|(_, offset)| *offset)),
         }
     }
@@ -144,14 +137,15 @@ impl Consumers {
 /// What a partition knows of its topic's consumer groups, whose ids are never used again.
 #[derive(Default)]
 struct Groups {
-    alive: Arc<[u32]>,
+    /// `None` until they are told.
+    alive: Option<Arc<[u32]>>,
     /// A group with this id or a higher one may be there, without having been heard of so far.
     next: u32,
 }
 
 impl Groups {
     fn is_gone(&self, id: u32) -> bool {
-        id < self.next && !self.alive.contains(&id)
+        id < self.next && self.alive.as_ref().is_none_or(|alive| !alive.contains(&id))
     }
 }
 
@@ -160,10 +154,49 @@ impl State {
         if self.ended {
             return Err(OffsetError::Closed);
         }
-        match &self.unusable {
-            Some(error) => Err(OffsetError::Unreadable(Arc::clone(error))),
+        match &self.unread {
+            Some(unread) => Err(OffsetError::Unreadable(Arc::clone(&unread.why))),
             None => Ok(()),
         }
+    }
+
+    /// Takes what was found, none of it above the end; says whether it has to be stored before
+    /// anything is appended, or `None` where nobody knows what there is.
+    fn take_over(&mut self, found: Found) -> Option<bool> {
+        let (entries, mut must) = match found {
+            Found::Nothing => (Vec::new(), false),
+            Found::Stored(entries) => (entries, false),
+            Found::Adopted(entries) => (entries, true),
+            Found::Unread(error) => {
+                self.unread = Some(Unread { why: Arc::new(error), again: true });
+                return None;
+            }
+            Found::Newer(error) => {
+                self.unread = Some(Unread { why: Arc::new(error), again: false });
+                return None;
+            }
+        };
+        self.offsets.clear();
+        for OffsetEntry { kind, id, offset } in entries {
+            // In an empty log there is nothing that could have been consumed.
+            if let Some(last) = self.end.checked_sub(1) {
+                self.offsets.insert((kind.code(), id), (kind, offset.min(last)));
+            }
+            must |= offset >= self.end;
+        }
+        self.changed = self.stored + u64::from(must);
+        Some(must)
+    }
+
+    /// Forgets what groups have stored that are gone; true where there was something.
+    fn drop_groups(&mut self) -> bool {
+        let Some(alive) = self.groups.alive.clone() else { return false };
+        let before = self.offsets.len();
+        self.offsets
+            .retain(|(_, id), (kind, _)| *kind == ConsumerKind::Consumer || alive.contains(id));
+        let is_changed = self.offsets.len() < before;
+        self.changed += u64::from(is_changed);
+        is_changed
     }
 
     fn entries(&self) -> Vec<OffsetEntry> {
@@ -230,17 +263,9 @@ impl<P: Platform, A: Answer> Partition<P, A> {
     pub fn keep_groups(&self, alive: &Arc<[u32]>, next: u32) {
         let is_changed = {
             let mut state = self.inner.consumers.state.borrow_mut();
-            if state.check().is_err() {
-                return;
-            }
-            state.groups = Groups { alive: Arc::clone(alive), next };
-            let before = state.offsets.len();
-            state
-                .offsets
-                .retain(|(_, id), (kind, _)| *kind == ConsumerKind::Consumer || alive.contains(id));
-            let is_changed = state.offsets.len() < before;
-            state.changed += u64::from(is_changed);
-            is_changed
+            state.groups = Groups { alive: Some(Arc::clone(alive)), next };
+            // What is not read yet is looked through when it is.
+            state.check().is_ok() && state.drop_groups()
         };
         if is_changed {
             self.inner.store_offsets_soon();
@@ -363,7 +388,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         }
         let is_stored = {
             let state = self.consumers.state.borrow();
-            state.changed == state.stored || state.unusable.is_some()
+            state.changed == state.stored || state.unread.is_some()
         };
         if is_stored { Ok(()) } else { self.store_offsets_now().await }
     }

@@ -30,6 +30,7 @@ fn append_errors() -> Vec<(AppendError, &'static [&'static str])> {
         AppendError::StorageFull(_)
         | AppendError::NoSegment(_)
         | AppendError::NoFile(_)
+        | AppendError::Offsets(_)
         | AppendError::Poisoned(_)
         | AppendError::Closed
         | AppendError::OffsetsExhausted { .. } => {}
@@ -38,6 +39,7 @@ fn append_errors() -> Vec<(AppendError, &'static [&'static str])> {
         (AppendError::StorageFull(Arc::new(io_error())), IO),
         (AppendError::NoSegment(Arc::new(io_error())), IO),
         (AppendError::NoFile(Arc::new(io_error())), IO),
+        (AppendError::Offsets(Arc::new(io_error())), IO),
         (AppendError::Poisoned(fault()), FAULT),
         (AppendError::Closed, NOWHERE),
         (AppendError::OffsetsExhausted { next_offset: u64::MAX }, &["from 18446744073709551615"]),

@@ -120,6 +120,17 @@ impl Events {
             { error = %error, }, "the durable mark could not be stored, an opening reads more");
     }
 
+    pub(crate) fn offsets_unread(&self, shard: usize, id: PartitionId, error: &IoError) {
+        tell_of!(self, shard, id, "offsets_unread", "corelog::fault", ERROR,
+            { path = %error.path.display(), error = %error, },
+            "the stored consumer offsets cannot be read, appends are refused until they are");
+    }
+
+    pub(crate) fn offsets_read(&self, shard: usize, id: PartitionId, damaged: bool) {
+        tell_of!(self, shard, id, "offsets_read", "corelog::fault", INFO,
+            { damaged, }, "the stored consumer offsets were read at last");
+    }
+
     pub(crate) fn storage_full(&self, shard: usize, id: PartitionId, error: &IoError) {
         tell_of!(self, shard, id, "storage_full", "corelog::space", WARN,
             { path = %error.path.display(), error = %error, },
