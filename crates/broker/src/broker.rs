@@ -11,9 +11,7 @@ use std::time::SystemTime;
 
 use corelog::error::{CloseError, OpenError, RunError};
 use futures_lite::future::block_on;
-use rustix::net::{
-    AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt,
-};
+use rustix::net::getsockname;
 use rustix::process::{Resource, getrlimit};
 
 use crate::clients::Clients;
@@ -22,6 +20,7 @@ use crate::notes::Notes;
 use crate::root::RootPassword;
 use crate::serve::Here;
 use crate::shared::Shared;
+use crate::sockets::Sockets;
 use corelog::{Engine, ShardContext};
 
 /// What a broker is started with.
@@ -135,7 +134,8 @@ impl Broker {
         let (client, shared, address) = (self.engine.client(), Arc::clone(shared), self.listen);
         let started = self.engine.run_on_shard(shard, move |shard: ShardContext| async move {
             let (catalog, groups) = (client.catalog(), client.groups());
-            let here = Rc::new(Here { shard, client, catalog, groups, shared });
+            let sockets = Sockets::start(&shard)?;
+            let here = Rc::new(Here { shard, client, catalog, groups, sockets, shared });
             if here.shard.index() == 0 {
                 listener::look_after_members(&here);
             }
@@ -166,10 +166,7 @@ fn reserve(address: SocketAddr) -> io::Result<Reserved> {
     if address.port() != 0 {
         drop(TcpListener::bind(address)?);
     }
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_reuseport(&socket, true)?;
-    bind(&socket, &address)?;
+    let socket = listener::bound(address)?;
     let address = SocketAddr::try_from(getsockname(&socket)?)?;
     Ok(Reserved { _socket: socket, address })
 }

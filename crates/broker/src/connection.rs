@@ -20,9 +20,6 @@ const BEFORE_LOGIN_MAX: usize = 64 << 10;
 /// and other connections want their turn.
 const IN_ONE_GO: u32 = 16;
 
-/// Memory for a header and for what comes with it: a small frame is received by one call.
-const HEADER_MEMORY: usize = 4096;
-
 /// Why a connection ended that its client did not end.
 #[derive(Debug)]
 pub(crate) enum ConnectionError {
@@ -61,32 +58,28 @@ pub(crate) async fn run(here: &Rc<Here>, mut socket: Socket) -> Result<(), Conne
     let seat = here.shared.clients.seat(peer, max).ok_or(ConnectionError::TooMany(max))?;
     let mut session = Session::new(seat, peer, here.groups.clone());
     let mut in_turn = 0..IN_ONE_GO;
-    let mut memory = Vec::with_capacity(HEADER_MEMORY);
     loop {
         if in_turn.next().is_none() {
             here.shard.yield_now().await;
             in_turn = 0..IN_ONE_GO;
         }
-        memory.clear();
-        if !socket.fill(&mut memory, HEADER_LEN).await? {
-            return Ok(());
-        }
-        let header: &[u8; HEADER_LEN] = memory[..].try_into().expect("so many bytes were received");
+        let Some(header) = socket.header().await? else { return Ok(()) };
+        let header: &[u8; HEADER_LEN] = header[..].try_into().expect("so many bytes were received");
         let body_len = frame_len(header).map_err(ConnectionError::Frame)? - HEADER_LEN;
         let mut request = Request::decode(header);
-        let mut body = Vec::new();
+        let mut body = Bytes::new();
         if session.login.is_none() && body_len > BEFORE_LOGIN_MAX {
             socket.skip(body_len).await?;
             // No answer to a stranger depends on such a body.
             if let Ok(request) = &mut request {
                 request.checksum = 0;
             }
-        } else if body_len > 0 && !socket.fill(&mut body, body_len).await? {
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        } else if body_len > 0 {
+            body = socket.body(body_len).await?;
         }
         match request {
             Ok(request) => {
-                let answer = serve::answer(here, &mut session, &request, body.into()).await;
+                let answer = serve::answer(here, &mut session, &request, body).await;
                 socket.send(frame(&request, &session, answer)).await?;
             }
             // Nobody can be answered: the header may not even say to whom.

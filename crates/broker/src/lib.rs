@@ -14,7 +14,7 @@
 //! | reply | `answer`, `socket` | a header and a body; polled batches go out as they lie in memory |
 //!
 //! `clients` and `session` know who is connected and as whom; `notes` tells the operator.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod answer;
 mod broker;
@@ -32,6 +32,7 @@ mod serve;
 mod session;
 mod shared;
 mod socket;
+mod sockets;
 mod status;
 
 pub use broker::{Broker, Config, StartError};

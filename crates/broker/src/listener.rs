@@ -4,18 +4,26 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use glommio::net::{AcceptedTcpStream, TcpListener};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, accept_with, bind, listen, socket_with, sockopt,
+};
 
 use crate::connection;
 use crate::serve::Here;
 use crate::socket::Socket;
+use crate::sockets::Watched;
 
 /// Rest after a connection that could not be accepted: where descriptors are used up, the next try
 /// would fail as well.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// Connections that wait to be accepted.
+const WAITING_MAX: i32 = 1024;
 
 /// Between two looks for silent members.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -25,11 +33,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// # Errors
 /// The address cannot be listened on.
 pub(crate) fn start(here: &Rc<Here>, address: SocketAddr) -> io::Result<()> {
-    let listener = TcpListener::bind(address)?;
+    let listener = Listener::bind(here, address)?;
     let serving = Rc::clone(here);
     here.shard.spawn(async move {
         loop {
-            match listener.shared_accept().await {
+            match listener.accept().await {
                 Ok(accepted) => serve(&serving, accepted),
                 Err(error) => {
                     // Out of descriptors, or the client is gone already.
@@ -40,6 +48,46 @@ pub(crate) fn start(here: &Rc<Here>, address: SocketAddr) -> io::Result<()> {
         }
     });
     Ok(())
+}
+
+/// A socket that accepts.
+struct Listener {
+    watched: Watched,
+    socket: OwnedFd,
+}
+
+impl Listener {
+    /// One of many on `address`: see [`bound`].
+    fn bind(here: &Here, address: SocketAddr) -> io::Result<Listener> {
+        let socket = bound(address)?;
+        listen(&socket, WAITING_MAX)?;
+        let watched = here.sockets.add(socket.as_fd())?;
+        Ok(Listener { watched, socket })
+    }
+
+    async fn accept(&self) -> io::Result<OwnedFd> {
+        loop {
+            self.watched.readable().await;
+            match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Err(Errno::AGAIN) => self.watched.was_emptied(),
+                Err(Errno::INTR) => {}
+                accepted => return Ok(accepted?),
+            }
+        }
+    }
+}
+
+/// A socket on `address`, which it shares with others of this user that ask for it.
+///
+/// # Errors
+/// The address cannot be had.
+pub(crate) fn bound(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    bind(&socket, &address)?;
+    Ok(socket)
 }
 
 /// Looks after the members of groups that are silent, until the engine closes: nobody else gets
@@ -60,8 +108,8 @@ pub(crate) fn look_after_members(here: &Rc<Here>) {
 }
 
 /// Begins to serve a connection.
-fn serve(here: &Rc<Here>, accepted: AcceptedTcpStream) {
-    let socket = match Socket::new(accepted) {
+fn serve(here: &Rc<Here>, accepted: OwnedFd) {
+    let socket = match Socket::new(accepted, &here.sockets) {
         Ok(socket) => socket,
         Err(error) => return here.shared.note(format_args!("a connection was lost: {error}")),
     };

@@ -18,6 +18,7 @@ mod offsets;
 mod partitions;
 mod questions;
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -28,6 +29,7 @@ use crate::frame::{Eviction, Request};
 use crate::operation::{Operation, Question, is_replicated_code};
 use crate::session::{Before, Change, Session};
 use crate::shared::Shared;
+use crate::sockets::Sockets;
 use crate::status::{Failure, Status};
 use corelog::consumers::Groups;
 use corelog::format::Identifier;
@@ -41,6 +43,7 @@ pub(crate) struct Here {
     pub(crate) client: Client,
     pub(crate) catalog: Catalog,
     pub(crate) groups: Groups,
+    pub(crate) sockets: Rc<Sockets>,
     pub(crate) shared: Arc<Shared>,
 }
 

@@ -2,6 +2,7 @@
 
 mod client;
 mod faults;
+mod full_disk;
 mod groups;
 mod messages;
 mod program;

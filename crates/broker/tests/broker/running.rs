@@ -17,7 +17,12 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start() -> Running {
         // Files past the page cache want a real file system.
-        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        Running::start_on(env!("CARGO_TARGET_TMPDIR").as_ref())
+    }
+
+    /// On a directory in `place`.
+    pub(crate) fn start_on(place: &std::path::Path) -> Running {
+        let directory = tempfile::tempdir_in(place).unwrap();
         let broker = Some(start(&directory));
         Running { broker, directory }
     }

@@ -27,7 +27,7 @@ Usage: load [OPTIONS], with CORELOG_BROKER as scripts/load.sh sets it
   --rounds N     rounds, each of all shapes; the table has their medians [3]
   --gigabytes N  what a shape moves at most in a round, behind its warm-up [1]
   --seconds N    and how long it goes on at most [4]
-  --shape TEXT   only shapes whose name has this; may be repeated
+  --shape NAME   only this one; may be repeated
   --shards N     shards of the broker [2]
   --broker-only  without the echo and the server that does nothing
   --json FILE    every round";
@@ -57,7 +57,7 @@ fn main() {
 
 async fn run(args: &Args) {
     let asked = |shape: &&Shape| {
-        args.shapes.is_empty() || args.shapes.iter().any(|part| shape.name.contains(&**part))
+        args.shapes.is_empty() || args.shapes.iter().any(|name| name == shape.name)
     };
     let shapes: Vec<&Shape> = SHAPES.iter().filter(asked).collect();
     let mut rows: Vec<Row> = shapes.iter().map(|shape| Row::new(shape)).collect();
