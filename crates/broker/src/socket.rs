@@ -13,9 +13,13 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, getpeername, recv, sendmsg, sockopt};
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, getpeername, recv, sendmsg, shutdown,
+    sockopt,
+};
 
 use crate::frame::HEADER_LEN;
+use crate::limits::Life;
 use crate::sockets::{Sockets, Watched};
 
 /// Received at once where nobody knows what comes: a small frame is received by one call, and an idle
@@ -40,6 +44,8 @@ const UNREAD_MS_MAX: u32 = 60_000;
 pub(crate) struct Socket {
     watched: Watched,
     socket: OwnedFd,
+    /// Is told of every byte.
+    life: Rc<Life>,
     /// Received, and not asked for yet.
     received: BytesMut,
 }
@@ -49,12 +55,16 @@ impl Socket {
     ///
     /// # Errors
     /// Those of the socket.
-    pub(crate) fn new(socket: OwnedFd, sockets: &Rc<Sockets>) -> io::Result<Socket> {
+    pub(crate) fn new(
+        socket: OwnedFd,
+        sockets: &Rc<Sockets>,
+        life: Rc<Life>,
+    ) -> io::Result<Socket> {
         // Answers are whole; there is nothing to gather them with.
         sockopt::set_tcp_nodelay(&socket, true)?;
         notice_silence(&socket)?;
         let watched = sockets.add(socket.as_fd())?;
-        Ok(Socket { watched, socket, received: BytesMut::new() })
+        Ok(Socket { watched, socket, life, received: BytesMut::new() })
     }
 
     pub(crate) fn peer(&self) -> io::Result<SocketAddr> {
@@ -68,6 +78,8 @@ impl Socket {
     /// Those of the socket; `UnexpectedEof` where it ended in the middle. What was received is kept
     /// where this is dropped.
     pub(crate) async fn header(&mut self) -> io::Result<Option<Bytes>> {
+        // Of what came with the last frame, this one has begun.
+        self.life.received(self.received.len());
         while self.received.len() < HEADER_LEN {
             if self.receive().await? == 0 {
                 let none = self.received.is_empty();
@@ -165,6 +177,7 @@ impl Socket {
             Err(Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
             Ok(got) => {
+                self.life.received(got);
                 if got < room {
                     self.watched.was_emptied();
                 }
@@ -191,9 +204,27 @@ impl Socket {
                     self.watched.writable().await;
                 }
                 Err(Errno::INTR) => {}
-                gone => drop_sent(&mut window, gone?),
+                gone => {
+                    let gone = gone?;
+                    self.life.sent(gone);
+                    drop_sent(&mut window, gone);
+                }
             }
         }
+    }
+
+    /// Says that nothing more is sent, and receives until the other side has ended, too: closed with
+    /// something unread, the connection would be reset, and with it what was sent last.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub(crate) async fn finish(&mut self) -> io::Result<()> {
+        shutdown(&self.socket, Shutdown::Write)?;
+        let mut memory = Vec::with_capacity(AT_ONCE);
+        while self.receive_into(&mut memory).await? > 0 {
+            memory.clear();
+        }
+        Ok(())
     }
 
     fn transmit(&self, window: &[Bytes]) -> Result<usize, Errno> {
@@ -254,7 +285,7 @@ mod tests {
         let other = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let accepted = OwnedFd::from(listener.accept().unwrap().0);
         let sockets = Sockets::new().unwrap();
-        (Socket::new(accepted, &sockets).unwrap(), other, sockets)
+        (Socket::new(accepted, &sockets, Rc::default()).unwrap(), other, sockets)
     }
 
     /// Bytes of a frame, each of which says where it is.
