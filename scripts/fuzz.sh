@@ -58,7 +58,7 @@ seed_broker() {
         printf "$(sed 's/../\\x&/g' <<<"$hex")" >"$frames/recorded-$line"
         local body="${hex:512}" len
         len="$(printf '%04x' $((${#body} / 2)))"
-        local head="${hex:352:2}${hex:392:2}${len:2:2}${len:0:2}"
+        local head="${hex:352:2}${hex:392:4}${len:2:2}${len:0:2}"
         # shellcheck disable=SC2059
         printf "$(sed 's/../\\x&/g' <<<"$head$body")" >"$requests/recorded-$line"
     done <../broker/tests/vectors/exchanges.jsonl

@@ -1,7 +1,8 @@
 //! Requests of anything to a broker in this process, by a client that has logged in: each one is
 //! answered or passed over, and the connection goes on.
 //!
-//! The input is requests behind each other: operation, code, length of the body (two bytes), body.
+//! The input is requests behind each other: operation, code and length of the body (two bytes each),
+//! body.
 #![no_main]
 
 use std::io::{Read, Write};
@@ -32,12 +33,13 @@ fuzz_target!(|input: &[u8]| {
     let mut rest = input;
     // What one input does to the disk has an end.
     for _ in 0..16 {
-        let Some((&[operation, code, low, high], behind)) = rest.split_first_chunk::<4>() else {
+        let Some((&[operation, c0, c1, l0, l1], behind)) = rest.split_first_chunk::<5>() else {
             break;
         };
-        let len = usize::from(u16::from_le_bytes([low, high])).min(behind.len());
+        let code = u16::from_le_bytes([c0, c1]);
+        let len = usize::from(u16::from_le_bytes([l0, l1])).min(behind.len());
         let (body, behind) = behind.split_at(len);
-        target.ask(operation, u32::from(code) * if code > 127 { 3 } else { 1 }, body);
+        target.ask(operation, u32::from(code), body);
         rest = behind;
     }
 });
