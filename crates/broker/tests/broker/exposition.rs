@@ -100,6 +100,11 @@ fn check_labels(labels: &str) {
     }
 }
 
+/// The sum of a metric of a running broker over its series that have all of `labels`.
+pub(crate) fn metric(broker: &Running, name: &str, labels: &[&str]) -> f64 {
+    sum(&parsed(&get(broker.broker().metrics().unwrap(), "/metrics").1), name, labels)
+}
+
 /// The sum of a metric over its series that have all of `labels`.
 fn sum(samples: &Samples, name: &str, labels: &[&str]) -> f64 {
     let wanted = |series: &str| {

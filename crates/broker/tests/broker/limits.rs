@@ -4,17 +4,20 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use corelog_broker::{ClientsMay, Config};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::client::Client;
+use crate::exposition::metric;
 use crate::messages::{From, ME, batch, create, poll_body, polled, send, send_body, to};
 use crate::running::Running;
 
 /// Short, where a test waits for it.
-const SHORT: Duration = Duration::from_millis(100);
+const SHORT: Duration = Duration::from_millis(300);
 
 fn with(change: impl Fn(&mut ClientsMay) + 'static) -> Running {
     Running::start_with(move |config: &mut Config| {
         config.shards = Some(1);
+        config.metrics = Some("127.0.0.1:0".parse().unwrap());
         change(&mut config.clients);
     })
 }
@@ -27,7 +30,7 @@ fn is_ended(client: &mut Client) {
 
 #[test]
 fn who_says_nothing_is_ended_and_who_does_is_not() {
-    let broker = with(|may| may.idle_timeout = SHORT);
+    let broker = with(|may| may.idle_timeout = 4 * SHORT);
     let mut silent = broker.log_in();
     let mut talks = broker.log_in();
     let stop = std::sync::atomic::AtomicBool::new(false);
@@ -107,6 +110,12 @@ fn who_does_not_take_a_reply_is_ended() {
 
 #[test]
 fn a_thousand_that_do_nothing_are_in_nobodys_way() {
+    // Both ends of them are in this process, and half of the files is the engine's.
+    let files = getrlimit(Resource::Nofile);
+    let enough = files.maximum.unwrap_or(u64::MAX).min(8192);
+    assert!(enough >= 4096, "raise the hard limit of open files, which is {enough}");
+    let current = files.current.unwrap_or(u64::MAX).max(enough);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..files }).unwrap();
     let broker = Running::start();
     let idle: Vec<Client> = (0..1000).map(|_| broker.connect()).collect();
     let mut client = broker.log_in();
@@ -159,9 +168,8 @@ fn large_frames_wait_for_memory_and_small_ones_do_not() {
     let body = send_body(&to(0), 1, &batch);
     let (mut first, mut second) = (broker.log_in(), broker.log_in());
     let frame = first.frame(160, 0, &body);
-    // Its memory is taken when the answer to what came before it in another frame is there.
     first.send_raw(&frame[..frame.len() - 1]);
-    while broker.connect().try_question(1, &[]).is_err() {}
+    while metric(&broker, "corelog_broker_memory_bytes", FRAMES) == 0.0 {}
     let other = second.frame(160, 0, &body);
     std::thread::scope(|scope| {
         let sent = scope.spawn(move || {
@@ -174,8 +182,12 @@ fn large_frames_wait_for_memory_and_small_ones_do_not() {
         assert_eq!(sent.join().unwrap(), 0, "in the end it has its turn");
     });
     is_ended(&mut first);
+    assert_eq!(metric(&broker, "corelog_broker_memory_waits_total", FRAMES), 1.0);
+    assert_eq!(metric(&broker, ENDED, &["why=\"slow_frame\""]), 1.0);
 }
 
+const ENDED: &str = "corelog_broker_connections_ended_total";
+const FRAMES: &[&str] = &["what=\"frames\""];
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Replies that are not taken are no reason to read more and more for others.
@@ -200,4 +212,6 @@ fn polls_wait_while_replies_are_not_taken() {
     }
     let poll = client.question(100, &poll_body(&ME, Some(0), From::First, 1, false));
     assert_eq!(polled(&poll).messages.len(), 1);
+    assert!(metric(&broker, "corelog_broker_memory_waits_total", &["what=\"replies\""]) >= 1.0);
+    assert!(metric(&broker, ENDED, &["why=\"slow_reply\""]) >= 1.0);
 }

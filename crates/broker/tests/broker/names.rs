@@ -67,8 +67,8 @@ fn names_are_no_paths() {
     let mut client = broker.log_in();
     for text in names {
         let found = client.question(200, &named(text)).body;
-        assert_eq!(found[36], text.len() as u8, "{text:?}");
-        assert_eq!(&found[37..37 + text.len()], text.as_bytes());
+        assert_eq!(found[32], text.len() as u8, "{text:?}");
+        assert_eq!(&found[33..33 + text.len()], text.as_bytes());
         let mut poll = crate::messages::poll_body(&ME, Some(0), From::First, 1, false);
         let topic = crate::messages::topic();
         let at = poll.windows(topic.len()).position(|window| window == topic).unwrap();
