@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of crates/format for the given number of seconds each, 60 by default.
+# Runs every fuzz target of crates/format and crates/broker for the given number of seconds each, 60
+# by default.
 # Needs a nightly compiler; installs cargo-fuzz when it is missing. Stops at the first finding,
 # which cargo-fuzz prints together with the command that replays it.
 #
@@ -14,6 +15,7 @@ fi
 shift || true
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../crates/format"
+hosts=(../format ../broker)
 
 if ! rustc +nightly --version >/dev/null 2>&1; then
     echo "no nightly compiler: rustup toolchain install nightly --profile minimal" >&2
@@ -41,12 +43,39 @@ seed headers user_headers
 seed options options_block
 seed batch batch
 
-targets=("$@")
-if [[ ${#targets[@]} -eq 0 ]]; then
+# The recorded requests are the seeds of the broker's: frames as they came, and bodies behind what
+# the target reads of a header.
+seed_broker() {
+    local line=0 row hex frames=../broker/fuzz/corpus/frames requests=../broker/fuzz/corpus/requests
+    mkdir -p "$frames" "$requests"
+    while IFS= read -r row; do
+        line=$((line + 1))
+        hex="${row#*\"request\": \"}"
+        hex="${hex%%\"*}"
+        # Sends have batches of any length, which do not fit into two bytes.
+        ((${#hex} <= 8192)) || continue
+        # shellcheck disable=SC2059
+        printf "$(sed 's/../\\x&/g' <<<"$hex")" >"$frames/recorded-$line"
+        local body="${hex:512}" len
+        len="$(printf '%04x' $((${#body} / 2)))"
+        local head="${hex:352:2}${hex:392:4}${len:2:2}${len:0:2}"
+        # shellcheck disable=SC2059
+        printf "$(sed 's/../\\x&/g' <<<"$head$body")" >"$requests/recorded-$line"
+    done <../broker/tests/vectors/exchanges.jsonl
+}
+seed_broker
+
+wanted=("$@")
+found=0
+for host in "${hosts[@]}"; do
+    cd "$host"
     mapfile -t targets < <(cargo +nightly fuzz list)
-fi
-for target in "${targets[@]}"; do
-    echo "== $target, $seconds s"
-    cargo +nightly fuzz run "$target" -- -max_total_time="$seconds" -print_final_stats=1
+    for target in "${targets[@]}"; do
+        [[ ${#wanted[@]} -eq 0 || " ${wanted[*]} " == *" $target "* ]] || continue
+        echo "== $target, $seconds s"
+        cargo +nightly fuzz run "$target" -- -max_total_time="$seconds" -print_final_stats=1
+        found=$((found + 1))
+    done
 done
-echo "== nothing found in ${#targets[@]} targets"
+((found > 0)) || { echo "no such target: ${wanted[*]}" >&2; exit 2; }
+echo "== nothing found in $found targets"

@@ -76,21 +76,37 @@ impl Clients {
         Some(Seat { clients: Arc::clone(self), number, pulse })
     }
 
-    /// Marks whoever has been silent for too long at `now` and is `bound` to something, and answers
-    /// who that is.
-    pub(crate) fn mark_stale(&self, now: u64, bound: impl Fn(ClientId) -> bool) -> Vec<ClientId> {
-        let silent = |entry: &Entry| {
-            let heard = entry.pulse.heard.load(Ordering::Relaxed);
-            let client = entry.client.filter(|_| now.saturating_sub(heard) > SILENCE_MAX)?;
-            Some((client, Arc::clone(&entry.pulse)))
+    /// Lets go of whoever has been silent for too long at `now`: `release` ends what a client is
+    /// bound to, and says whether that was anything; who was is marked as stale and answered here.
+    ///
+    /// `release` is called with the table held, as by [`Seat::log_out`], once for a client at most.
+    pub(crate) fn end_stale(
+        &self,
+        now: u64,
+        mut release: impl FnMut(ClientId) -> bool,
+    ) -> Vec<ClientId> {
+        let is_silent = |entry: &Entry| {
+            now.saturating_sub(entry.pulse.heard.load(Ordering::Relaxed)) > SILENCE_MAX
         };
-        let silent: Vec<_> = self.lock().connections.values().filter_map(silent).collect();
-        let stale = silent.into_iter().filter(|(client, _)| bound(*client));
-        let mark = |(client, pulse): (ClientId, Arc<Pulse>)| {
-            pulse.is_stale.store(true, Ordering::Relaxed);
-            client
-        };
-        stale.map(mark).collect()
+        let all = self.lock();
+        let silent = all.connections.iter().filter(|(_, entry)| is_silent(entry));
+        let silent: Vec<u64> = silent.map(|(number, _)| *number).collect();
+        drop(all);
+        let mut stale = Vec::new();
+        for number in silent {
+            // One by one: there may be thousands, and others come and go meanwhile.
+            let table = self.lock();
+            let entry = table.connections.get(&number).filter(|entry| is_silent(entry));
+            let Some((entry, client)) = entry.and_then(|entry| Some((entry, entry.client?))) else {
+                continue;
+            };
+            // A client that has logged in elsewhere since is not silent because it is here.
+            if table.latest.get(&client) == Some(&number) && release(client) {
+                entry.pulse.is_stale.store(true, Ordering::Relaxed);
+                stale.push(client);
+            }
+        }
+        stale
     }
 
     /// Seconds since the table began.
@@ -115,7 +131,8 @@ impl Clients {
         self.lock().connections.len()
     }
 
-    /// Held for a few look-ups at a time, never across an await.
+    /// Held for a few look-ups at a time and for what a group does in memory, never across an await.
+    /// Nobody asks for it who holds a group's lock.
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,22 +181,33 @@ impl Seat {
         self.pulse.is_fenced.load(Ordering::Acquire)
     }
 
-    /// Notes that nobody is logged in here any more. True where the client is not logged in
-    /// anywhere else either, so that its memberships end.
-    pub(crate) fn log_out(&self) -> Option<ClientId> {
+    /// Notes that nobody is logged in here any more. Where the client is not logged in anywhere else
+    /// either, `release` ends what it is bound to.
+    ///
+    /// `release` is called with the table held: a login of the same client on another shard comes
+    /// before it, and is found, or behind it, so that what it joins stays.
+    pub(crate) fn log_out(&self, release: impl FnOnce(ClientId)) {
         let mut table = self.clients.lock();
-        let client = table.connections.get_mut(&self.number)?.client.take()?;
-        if table.latest.get(&client) != Some(&self.number) {
-            return None;
+        let entry = table.connections.get_mut(&self.number);
+        let Some(client) = entry.and_then(|entry| entry.client.take()) else { return };
+        if table.latest.get(&client) == Some(&self.number) {
+            table.latest.remove(&client);
+            release(client);
         }
-        table.latest.remove(&client);
-        Some(client)
+    }
+
+    /// Does something as the client of this connection, unless another connection has logged in with
+    /// its id: none does so before it is done.
+    pub(crate) fn unless_fenced<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
+        let _table = self.clients.lock();
+        (!self.is_fenced()).then(act)
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let _ = self.log_out();
+        // Whoever has a login to end has ended it before.
+        self.log_out(|_| ());
         self.clients.lock().connections.remove(&self.number);
     }
 }
@@ -196,6 +224,13 @@ mod tests {
         clients.seat(peer(), 2).expect("there is room")
     }
 
+    /// Whose memberships end by a logout.
+    fn logged_out(seat: &Seat) -> Option<ClientId> {
+        let mut gone = None;
+        seat.log_out(|client| gone = Some(client));
+        gone
+    }
+
     #[test]
     fn the_latest_login_of_a_client_fences_the_others() {
         let clients = Arc::new(Clients::default());
@@ -205,9 +240,11 @@ mod tests {
         assert!(!one.is_fenced());
         assert_eq!(other.log_in(me), 2);
         assert!(one.is_fenced() && !other.is_fenced());
-        assert_eq!(one.log_out(), None, "the client is still there, elsewhere");
-        assert_eq!(other.log_out(), Some(me));
-        assert_eq!(other.log_out(), None, "once");
+        assert_eq!(logged_out(&one), None, "the client is still there, elsewhere");
+        assert_eq!(one.unless_fenced(|| 7), None);
+        assert_eq!(other.unless_fenced(|| 7), Some(7));
+        assert_eq!(logged_out(&other), Some(me));
+        assert_eq!(logged_out(&other), None, "once");
         assert!(one.is_fenced(), "also when the other one has gone");
         one.log_in(me);
         assert!(!one.is_fenced());
@@ -223,11 +260,44 @@ mod tests {
         other.log_in(ClientId(2));
         let is_member = |client| client == ClientId(1);
         let now = clients.now();
-        assert_eq!(clients.mark_stale(now + SILENCE_MAX, is_member), []);
+        assert_eq!(clients.end_stale(now + SILENCE_MAX, is_member), []);
         assert!(member.beat());
-        assert_eq!(clients.mark_stale(now + SILENCE_MAX + 2, is_member), [ClientId(1)]);
+        assert_eq!(clients.end_stale(now + SILENCE_MAX + 2, is_member), [ClientId(1)]);
         assert!(!member.beat() && member.beat());
         assert!(other.beat(), "who is in no group may be silent");
+    }
+
+    /// An old connection that hangs says nothing about the client, which is at work elsewhere.
+    #[test]
+    fn a_connection_that_was_left_ends_nothing() {
+        let clients = Arc::new(Clients::default());
+        let (old, new) = (seat(&clients), seat(&clients));
+        old.log_in(ClientId(1));
+        new.log_in(ClientId(1));
+        let late = clients.now() + SILENCE_MAX + 2;
+        new.pulse.heard.store(late, Ordering::Relaxed);
+        assert_eq!(clients.end_stale(late, |_| true), []);
+    }
+
+    /// A client that goes on one shard while it comes on another one: its new membership is never
+    /// ended by its old connection.
+    #[test]
+    fn who_comes_back_while_he_is_let_go_stays() {
+        for _ in 0..2000 {
+            let clients = Arc::new(Clients::default());
+            let (old, new) = (seat(&clients), seat(&clients));
+            let me = ClientId(1);
+            old.log_in(me);
+            let is_member = AtomicBool::new(true);
+            std::thread::scope(|scope| {
+                scope.spawn(|| old.log_out(|_| is_member.store(false, Ordering::SeqCst)));
+                scope.spawn(|| {
+                    new.log_in(me);
+                    new.unless_fenced(|| is_member.store(true, Ordering::SeqCst)).unwrap();
+                });
+            });
+            assert!(is_member.load(Ordering::SeqCst));
+        }
     }
 
     #[test]

@@ -2,26 +2,21 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use bytes::Bytes;
 
 use crate::answer::Answer;
 use crate::frame::{FrameError, HEADER_LEN, Request, eviction, frame_len, reply};
+use crate::limits::{Ended, Life, Room, SMALL_BODY};
 use crate::serve::{self, Here};
 use crate::session::Session;
 use crate::socket::Socket;
 
-/// Longest body of a client that has not logged in, bytes; of a longer one nothing is kept. Logins
-/// are a few hundred.
-const BEFORE_LOGIN_MAX: usize = 64 << 10;
-
 /// Requests that are served in one go where a client has sent many. Nothing of them may ever wait,
 /// and other connections want their turn.
 const IN_ONE_GO: u32 = 16;
-
-/// Memory for a header and for what comes with it: a small frame is received by one call.
-const HEADER_MEMORY: usize = 4096;
 
 /// Why a connection ended that its client did not end.
 #[derive(Debug)]
@@ -31,6 +26,15 @@ pub(crate) enum ConnectionError {
     Frame(FrameError),
     /// There are as many connections as there may be.
     TooMany(usize),
+    /// It took too long for something, or the broker stops.
+    Ended(Ended),
+}
+
+impl ConnectionError {
+    /// True where nothing is wrong with the connection.
+    pub(crate) fn is_of_a_stop(&self) -> bool {
+        matches!(self, ConnectionError::Ended(Ended::Stopping))
+    }
 }
 
 impl fmt::Display for ConnectionError {
@@ -39,8 +43,13 @@ impl fmt::Display for ConnectionError {
             ConnectionError::Io(error) => error.fmt(f),
             ConnectionError::Frame(error) => error.fmt(f),
             ConnectionError::TooMany(max) => {
-                write!(f, "there are {max} already, half of what files the process may open")
+                write!(
+                    f,
+                    "there are {max} already (connections, connections_per_shard, half of \
+                    what files the process may open)"
+                )
             }
+            ConnectionError::Ended(why) => why.fmt(f),
         }
     }
 }
@@ -51,55 +60,113 @@ impl From<io::Error> for ConnectionError {
     }
 }
 
-/// Serves a connection until its client ends it.
+/// Serves a connection until its client ends it, or the broker stops. Dropped, it ends at once.
 ///
 /// # Errors
 /// Those of the socket, and a frame whose length nobody can believe.
-pub(crate) async fn run(here: &Rc<Here>, mut socket: Socket) -> Result<(), ConnectionError> {
-    let peer = socket.peer()?;
-    let max = here.shared.clients_max;
-    let seat = here.shared.clients.seat(peer, max).ok_or(ConnectionError::TooMany(max))?;
+pub(crate) async fn run(
+    here: &Rc<Here>,
+    life: &Life,
+    mut socket: Socket,
+    peer: SocketAddr,
+) -> Result<(), ConnectionError> {
+    let may = &here.shared.may;
+    if here.lives.count() > may.connections_per_shard {
+        return Err(ConnectionError::TooMany(may.connections_per_shard));
+    }
+    let seat = here.shared.clients.seat(peer, may.connections);
+    let seat = seat.ok_or(ConnectionError::TooMany(may.connections))?;
     let mut session = Session::new(seat, peer, here.groups.clone());
+    let counters = here.counters();
     let mut in_turn = 0..IN_ONE_GO;
-    let mut memory = Vec::with_capacity(HEADER_MEMORY);
     loop {
         if in_turn.next().is_none() {
             here.shard.yield_now().await;
             in_turn = 0..IN_ONE_GO;
         }
-        memory.clear();
-        if !socket.fill(&mut memory, HEADER_LEN).await? {
-            return Ok(());
+        if here.lives.stopping().is_given() {
+            life.closing();
+            socket.finish().await?;
+            return Err(ConnectionError::Ended(Ended::Stopping));
         }
-        let header: &[u8; HEADER_LEN] = memory[..].try_into().expect("so many bytes were received");
-        let body_len = frame_len(header).map_err(ConnectionError::Frame)? - HEADER_LEN;
+        life.idle();
+        let Some(header) = socket.header().await? else { return Ok(()) };
+        let header: &[u8; HEADER_LEN] = header[..].try_into().expect("so many bytes were received");
+        let len = frame_len(header, may.frame_bytes).map_err(ConnectionError::Frame)?;
         let mut request = Request::decode(header);
-        let mut body = Vec::new();
-        if session.login.is_none() && body_len > BEFORE_LOGIN_MAX {
+        let body_len = len - HEADER_LEN;
+        let mut body = Bytes::new();
+        let mut room = None;
+        if body_len > SMALL_BODY && session.login.is_none() {
             socket.skip(body_len).await?;
             // No answer to a stranger depends on such a body.
             if let Ok(request) = &mut request {
                 request.checksum = 0;
             }
-        } else if body_len > 0 && !socket.fill(&mut body, body_len).await? {
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        } else if body_len > 0 {
+            if body_len > SMALL_BODY {
+                life.serving();
+                room = Some(here.frames.take(body_len).await);
+                life.receiving();
+            }
+            body = socket.body(body_len).await?;
         }
+        life.serving();
+        counters.received_bytes.add(len as u64);
         match request {
             Ok(request) => {
-                let answer = serve::answer(here, &mut session, &request, body.into()).await;
-                socket.send(frame(&request, &session, answer)).await?;
+                counters.request(request.operation, request.code);
+                let (answer, _taken) = answer(here, &mut session, &request, body).await;
+                life.stranger(session.login.is_none());
+                drop(room);
+                life.replying();
+                socket.send(frame(here, &request, &session, answer)).await?;
             }
             // Nobody can be answered: the header may not even say to whom.
-            Err(why) => here.shared.note(format_args!("{peer}: frame passed over: {why}")),
+            Err(why) => {
+                counters.passed_over.add(1);
+                here.shared.events.frame_passed_over(peer, &why);
+            }
         }
     }
 }
 
+/// The answer, and the memory that it takes until it is sent. Nothing is polled for a client while
+/// others have not taken what they got.
+async fn answer(
+    here: &Here,
+    session: &mut Session,
+    request: &Request,
+    body: Bytes,
+) -> (Answer, Option<Room>) {
+    let room = match request.is_poll() {
+        true => Some(here.replies.take(0).await),
+        false => None,
+    };
+    let answer = serve::answer(here, session, request, body).await;
+    let room = room.map(|mut room| {
+        room.grow(answer.views_len());
+        room
+    });
+    (answer, room)
+}
+
 /// An answer as it goes to the wire.
-fn frame(request: &Request, session: &Session, answer: Answer) -> Vec<Bytes> {
+fn frame(here: &Here, request: &Request, session: &Session, answer: Answer) -> Vec<Bytes> {
+    let counters = here.counters();
     match answer {
-        Answer::Evict(why) => vec![Bytes::copy_from_slice(&eviction(request.client, why))],
+        Answer::Evict(why) => {
+            counters.evictions.add(1);
+            counters.sent_bytes.add(HEADER_LEN as u64);
+            vec![Bytes::copy_from_slice(&eviction(request.client, why))]
+        }
         Answer::Reply { status, body } => {
+            if status != 0 {
+                counters.error(status);
+            } else if let Some(code) = body.failure {
+                counters.error(code);
+            }
+            counters.sent_bytes.add((HEADER_LEN + body.len()) as u64);
             let op = session.login.as_ref().map_or(0, |login| login.session);
             let operation = request.operation.prepared();
             let header = reply(request, operation, op, status, body.len());

@@ -13,17 +13,23 @@
 //! | status | `status` | the engine's errors as numbers of the wire |
 //! | reply | `answer`, `socket` | a header and a body; polled batches go out as they lie in memory |
 //!
-//! `clients` and `session` know who is connected and as whom; `notes` tells the operator.
-#![deny(unsafe_code)]
+//! `clients` and `session` know who is connected and as whom, `credentials` who may be. `limits`
+//! bounds what clients may use and ends those that take too long; `log` and `metrics` tell the
+//! operator, whose words `config` reads.
+#![forbid(unsafe_code)]
 
 mod answer;
 mod broker;
 mod clients;
 mod command;
+pub mod config;
 mod connection;
+mod credentials;
 mod frame;
+mod limits;
 mod listener;
-mod notes;
+mod log;
+mod metrics;
 mod operation;
 mod process;
 mod protocol;
@@ -32,7 +38,14 @@ mod serve;
 mod session;
 mod shared;
 mod socket;
+mod sockets;
 mod status;
 
+#[doc(hidden)]
+pub mod probe;
+
 pub use broker::{Broker, Config, StartError};
+pub use credentials::PasswordFileError;
+pub use limits::ClientsMay;
+pub use log::{Log, LogFormat, LogLevel, UnknownWord, log_to_stderr};
 pub use root::{PASSWORD_VARIABLE, PasswordLength, RootPassword};

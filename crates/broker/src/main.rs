@@ -1,11 +1,9 @@
 //! The broker as a program.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
-use corelog_broker::{Broker, Config, PASSWORD_VARIABLE, RootPassword};
+use corelog_broker::config::{self, ConfigError, Settings};
+use corelog_broker::{Broker, PASSWORD_VARIABLE, log_to_stderr};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -13,67 +11,56 @@ use signal_hook::iterator::Signals;
 #[global_allocator]
 static ALLOCATOR: corelog::machine::HugePageAlloc = corelog::machine::HugePageAlloc;
 
-/// A single-node broker for Apache Iggy's clients, on the Corelog storage engine.
-///
-/// The one user is "iggy"; its password comes from CORELOG_ROOT_PASSWORD. Where that is not set, a
-/// password is made up and printed once.
-///
-/// Example: CORELOG_ROOT_PASSWORD=iggy corelog-broker --data /var/lib/corelog
-#[derive(Debug, Parser)]
-#[command(name = "corelog-broker", version, max_term_width = 100)]
-struct Args {
-    /// Data directory; made where there is none.
-    #[arg(long, value_name = "DIR")]
-    data: PathBuf,
-    /// Address to listen on.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8090")]
-    listen: SocketAddr,
-    /// Shards of the engine [default: one a CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    shards: Option<u16>,
-}
+/// What it was told cannot be.
+const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    match run(Args::parse()) {
+    let settings = match config::read(std::env::args_os(), |name| std::env::var_os(name)) {
+        Ok(settings) => settings,
+        // It also says what help there is, on standard output and with 0.
+        Err(ConfigError::Flags(error)) => error.exit(),
+        Err(error) => return told(&error, USAGE),
+    };
+    if settings.print {
+        print!("{}", settings.printed());
+        return ExitCode::SUCCESS;
+    }
+    match run(settings) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("corelog-broker: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => told(&*error, 1),
     }
 }
 
-fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
-    let password = password()?;
+fn told(error: &dyn std::error::Error, code: u8) -> ExitCode {
+    eprintln!("corelog-broker: {error}");
+    ExitCode::from(code)
+}
+
+fn run(settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    let broker = Broker::start(Config {
-        data: args.data,
-        listen: args.listen,
-        password,
-        shards: args.shards.map(usize::from),
-    })?;
-    // On standard output, so that a script can wait for it and learn a port that the kernel chose.
+    let log = log_to_stderr(settings.log_level, settings.log_format)?;
+    let ended = serve(settings, &mut signals);
+    log.finish();
+    ended
+}
+
+/// Until a signal comes, and then in order: see [`Broker::drain`].
+fn serve(settings: Settings, signals: &mut Signals) -> Result<(), Box<dyn std::error::Error>> {
+    let mut broker = Broker::start(settings.broker)?;
+    if let Some(password) = broker.made_password() {
+        eprintln!(
+            "corelog-broker: {PASSWORD_VARIABLE} is not set and no password is stored; from now on \
+             the password of user iggy is {}",
+            password.reveal()
+        );
+    }
+    // On standard output, so that a script can wait for it and learn ports that the kernel chose.
+    if let Some(address) = broker.metrics() {
+        println!("metrics on {address}");
+    }
     println!("listening on {}", broker.listen());
     signals.forever().next();
-    eprintln!("corelog-broker: stopping");
+    broker.drain(settings.stop_timeout, || signals.pending().next().is_some());
     broker.stop()?;
     Ok(())
-}
-
-/// The root user's password.
-fn password() -> Result<RootPassword, Box<dyn std::error::Error>> {
-    match std::env::var(PASSWORD_VARIABLE) {
-        Ok(password) => RootPassword::new(password)
-            .map_err(|error| format!("{PASSWORD_VARIABLE}: {error}").into()),
-        Err(std::env::VarError::NotPresent) => {
-            let password = RootPassword::generated()?;
-            eprintln!(
-                "corelog-broker: {PASSWORD_VARIABLE} is not set; until the next start the password \
-                 of user iggy is {}",
-                password.reveal()
-            );
-            Ok(password)
-        }
-        Err(error) => Err(format!("{PASSWORD_VARIABLE}: {error}").into()),
-    }
 }

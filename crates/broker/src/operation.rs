@@ -12,6 +12,10 @@ macro_rules! numbers {
         pub(crate) enum $name { $($(#[$each])* $variant = $value,)+ }
 
         impl $name {
+            /// All of them, with their names.
+            pub(crate) const ALL: &[($name, &'static str)] =
+                &[$(($name::$variant, stringify!($variant)),)+];
+
             /// The one with this number.
             pub(crate) const fn of(number: $number) -> Option<$name> {
                 match number {

@@ -39,6 +39,29 @@ pub(crate) fn stats(data: &Path, began: SystemTime) -> Stats {
     }
 }
 
+/// What exporters tell of every process. What cannot be found out is 0.
+pub(crate) struct Usage {
+    pub(crate) cpu_seconds: f64,
+    pub(crate) resident_bytes: u64,
+    pub(crate) open_files: u64,
+    pub(crate) open_files_max: u64,
+    pub(crate) start_seconds: f64,
+}
+
+/// The figures of this process, which began at `began`.
+pub(crate) fn usage(began: SystemTime) -> Usage {
+    let files = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    Usage {
+        cpu_seconds: f64::from(cpu_seconds()),
+        resident_bytes: Fields::read("/proc/self/status").kib("VmRSS"),
+        // Without the one that lists them.
+        open_files: files.saturating_sub(1) as u64,
+        open_files_max: limit.current.unwrap_or(u64::MAX),
+        start_seconds: since_epoch(began).as_secs_f64(),
+    }
+}
+
 fn since_epoch(time: SystemTime) -> Duration {
     time.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
@@ -50,6 +73,11 @@ fn disk(data: &Path) -> (u64, u64) {
 
 /// CPU time of this process, as percent of one CPU since it began.
 fn percent_of_a_cpu(run_time: Duration) -> f32 {
+    if run_time.is_zero() { 0.0 } else { 100.0 * cpu_seconds() / run_time.as_secs_f32() }
+}
+
+/// CPU time of this process.
+fn cpu_seconds() -> f32 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // Fields 14 and 15; the second one may have spaces and ends with the last bracket.
     let behind_name = stat.rsplit(')').next().unwrap_or_default();
@@ -59,8 +87,7 @@ fn percent_of_a_cpu(run_time: Duration) -> f32 {
         .take(2)
         .filter_map(|ticks| ticks.parse::<u64>().ok())
         .sum();
-    let seconds = ticks as f32 / rustix::param::clock_ticks_per_second() as f32;
-    if run_time.is_zero() { 0.0 } else { 100.0 * seconds / run_time.as_secs_f32() }
+    ticks as f32 / rustix::param::clock_ticks_per_second() as f32
 }
 
 /// Time in which CPUs were busy, percent of all they had since the machine began.
@@ -115,6 +142,8 @@ mod tests {
         assert!(stats.memory > 0 && stats.total_memory > stats.memory);
         assert!(stats.threads > 0 && stats.total_disk >= stats.free_disk && stats.total_disk > 0);
         assert!(!stats.hostname.is_empty() && !stats.kernel.is_empty());
+        let usage = usage(SystemTime::now());
+        assert!(usage.resident_bytes > 0 && usage.open_files > 0 && usage.open_files_max > 0);
         assert!((1_000_000..60_000_000).contains(&stats.run_time_us));
     }
 

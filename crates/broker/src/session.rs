@@ -32,9 +32,10 @@ impl Session {
     /// Ends the login, and the client's memberships where it is not logged in elsewhere.
     pub(crate) fn log_out(&mut self) {
         self.login = None;
-        if let Some(client) = self.seat.log_out() {
-            self.groups.disconnect(client);
-        }
+        let groups = &self.groups;
+        self.seat.log_out(|client| {
+            groups.disconnect(client);
+        });
     }
 }
 

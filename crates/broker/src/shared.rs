@@ -1,32 +1,61 @@
 //! What all shards of a broker share.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use crate::answer::Stats;
 use crate::clients::Clients;
-use crate::notes::Notes;
+use crate::credentials::Gate;
+use crate::limits::ClientsMay;
+use crate::log::Events;
+use crate::metrics::Counters;
 use crate::process;
-use crate::root::RootPassword;
 
 pub(crate) struct Shared {
     pub(crate) listen: SocketAddr,
     pub(crate) data: PathBuf,
-    pub(crate) password: RootPassword,
+    pub(crate) gate: Gate,
     pub(crate) clients: Arc<Clients>,
-    /// Connections at most.
-    pub(crate) clients_max: usize,
+    pub(crate) may: ClientsMay,
     pub(crate) began: SystemTime,
-    pub(crate) notes: Notes,
+    pub(crate) events: Events,
+    /// Of each shard.
+    pub(crate) counters: Box<[Counters]>,
+    is_stopping: AtomicBool,
 }
 
 impl Shared {
-    /// Tells the operator something, on standard error. Never waits.
-    pub(crate) fn note(&self, what: fmt::Arguments<'_>) {
-        self.notes.note(what);
+    /// Of a broker with `shards` shards that begins now.
+    pub(crate) fn new(
+        listen: SocketAddr,
+        data: PathBuf,
+        gate: Gate,
+        may: ClientsMay,
+        shards: usize,
+    ) -> Shared {
+        Shared {
+            listen,
+            data,
+            gate,
+            clients: Arc::default(),
+            may,
+            began: SystemTime::now(),
+            events: Events::default(),
+            counters: (0..shards).map(|_| Counters::default()).collect(),
+            is_stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// True from when the broker begins to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn stops(&self) {
+        self.is_stopping.store(true, Ordering::Release);
     }
 
     /// What GET_STATS tells of the process.

@@ -1,23 +1,30 @@
 //! One connection's socket on a shard: bytes into memory of ours, views out of the engine's.
 //!
-//! glommio's stream waits until the socket is ready; the bytes move by calls that do not wait.
-//! Received ones land in spare memory, which nobody has to clear before, and views go out by
-//! `sendmsg`, many in one call.
+//! A batch is received into the memory that the engine then takes over: where a frame is too long for
+//! what is received at once, its body has memory of its own, and only what came with the header is
+//! moved there. Views go out by `sendmsg`, many in one call.
 
-use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::pin::Pin;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
-use futures_lite::io::{AsyncRead, AsyncWrite};
-use glommio::net::{AcceptedTcpStream, TcpStream};
+use bytes::{Buf, Bytes, BytesMut};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg, sockopt};
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, getpeername, recv, sendmsg, shutdown,
+    sockopt,
+};
+
+use crate::frame::HEADER_LEN;
+use crate::limits::Life;
+use crate::sockets::{Sockets, Watched};
+
+/// Received at once where nobody knows what comes: a small frame is received by one call, and an idle
+/// connection has this much.
+const AT_ONCE: usize = 4096;
 
 /// Views of one call to `sendmsg`; the kernel takes 1,024.
 const VIEWS_MAX: usize = 64;
@@ -35,77 +42,148 @@ const QUESTIONS: (Duration, u32) = (Duration::from_secs(10), 6);
 const UNREAD_MS_MAX: u32 = 60_000;
 
 pub(crate) struct Socket {
-    stream: TcpStream,
-    /// Received with what came before, and not asked for yet.
-    early: VecDeque<u8>,
+    watched: Watched,
+    socket: OwnedFd,
+    /// Is told of every byte.
+    life: Rc<Life>,
+    /// Received, and not asked for yet.
+    received: BytesMut,
 }
 
 impl Socket {
-    pub(crate) fn new(accepted: AcceptedTcpStream) -> io::Result<Socket> {
-        let stream = accepted.bind_to_executor();
+    /// Takes over a connection that does not block.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub(crate) fn new(
+        socket: OwnedFd,
+        sockets: &Rc<Sockets>,
+        life: Rc<Life>,
+    ) -> io::Result<Socket> {
         // Answers are whole; there is nothing to gather them with.
-        stream.set_nodelay(true)?;
-        let socket = Socket { stream, early: VecDeque::new() };
-        notice_silence(socket.fd())?;
-        Ok(socket)
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        notice_silence(&socket)?;
+        let watched = sockets.add(socket.as_fd())?;
+        Ok(Socket { watched, socket, life, received: BytesMut::new() })
     }
 
     pub(crate) fn peer(&self) -> io::Result<SocketAddr> {
-        Ok(self.stream.peer_addr()?)
+        let peer = getpeername(&self.socket)?.ok_or(io::ErrorKind::NotConnected)?;
+        Ok(SocketAddr::try_from(peer)?)
     }
 
-    /// Receives until `into` has `len` bytes more. False where the other side has ended before the
-    /// first of them. `into` may have more capacity than that: what comes with it is kept for the
-    /// next time.
+    /// Receives the header of a frame; `None` where the other side has ended before its first byte.
     ///
     /// # Errors
-    /// Those of the socket; `UnexpectedEof` where it ended in the middle. What was received is lost
-    /// then, as when this is dropped: the connection has no next frame.
-    pub(crate) async fn fill(&mut self, into: &mut Vec<u8>, len: usize) -> io::Result<bool> {
-        let begin = into.len();
-        let end = begin + len;
-        into.reserve_exact(len);
-        into.extend(self.early.drain(..len.min(self.early.len())));
-        while into.len() < end {
-            let got = match recv(self.fd(), spare_capacity(into), RecvFlags::DONTWAIT) {
-                Err(Errno::AGAIN) => self.wait_and_receive(into, end).await?,
-                Err(Errno::INTR) => continue,
-                got => got?.1,
-            };
-            if got == 0 {
-                let none = into.len() == begin;
-                return if none { Ok(false) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+    /// Those of the socket; `UnexpectedEof` where it ended in the middle. What was received is kept
+    /// where this is dropped.
+    pub(crate) async fn header(&mut self) -> io::Result<Option<Bytes>> {
+        // Of what came with the last frame, this one has begun.
+        self.life.received(self.received.len());
+        while self.received.len() < HEADER_LEN {
+            if self.receive().await? == 0 {
+                let none = self.received.is_empty();
+                return if none { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
             }
         }
-        self.early.extend(into.drain(end..));
-        Ok(true)
+        Ok(Some(self.received.split_to(HEADER_LEN).freeze()))
+    }
+
+    /// Receives the `len` bytes behind a header.
+    ///
+    /// # Errors
+    /// Those of the socket; `UnexpectedEof` where it ended before. What was received is lost then, as
+    /// when this is dropped: the connection has no next frame.
+    pub(crate) async fn body(&mut self, len: usize) -> io::Result<Bytes> {
+        if self.received.len() >= len {
+            return Ok(self.received.split_to(len).freeze());
+        }
+        let mut body = Vec::with_capacity(len);
+        body.extend_from_slice(&self.received);
+        self.received.clear();
+        while body.len() < len {
+            if self.receive_into(&mut body).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        // The allocator may have given more room than it was asked for.
+        self.received.extend_from_slice(&body[len..]);
+        body.truncate(len);
+        Ok(body.into())
     }
 
     /// Receives `len` bytes and keeps none of them.
     ///
     /// # Errors
-    /// As those of [`Socket::fill`].
-    pub(crate) async fn skip(&mut self, mut len: usize) -> io::Result<()> {
-        let mut memory = Vec::with_capacity(SKIP_MEMORY);
-        while len > 0 {
+    /// As those of [`Socket::body`].
+    pub(crate) async fn skip(&mut self, len: usize) -> io::Result<()> {
+        let early = len.min(self.received.len());
+        self.received.advance(early);
+        let mut left = len - early;
+        let mut memory = Vec::with_capacity(SKIP_MEMORY.min(left));
+        while left > 0 {
             memory.clear();
-            let next = len.min(SKIP_MEMORY);
-            if !self.fill(&mut memory, next).await? {
+            if self.receive_into(&mut memory).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            len -= next;
+            let got = memory.len().min(left);
+            self.received.extend_from_slice(&memory[got..]);
+            left -= got;
         }
         Ok(())
     }
 
-    /// Waits for bytes and takes the first of them.
-    async fn wait_and_receive(&mut self, into: &mut Vec<u8>, end: usize) -> io::Result<usize> {
-        let mut few = [0; 256];
-        let wanted = few.len().min(end - into.len());
-        let few = &mut few[..wanted];
-        let got = poll_fn(|cx| Pin::new(&mut self.stream).poll_read(cx, few)).await?;
-        into.extend_from_slice(&few[..got]);
-        Ok(got)
+    /// Receives something, behind what was received before; 0 at the end.
+    async fn receive(&mut self) -> io::Result<usize> {
+        let before = self.received.len();
+        loop {
+            self.watched.readable().await;
+            self.received.resize(before + AT_ONCE, 0);
+            let got = recv(&self.socket, &mut self.received[before..], RecvFlags::DONTWAIT);
+            let got = got.map(|(got, _)| got);
+            self.received.truncate(before + got.unwrap_or(0));
+            if let Some(got) = self.received_some(got, AT_ONCE)? {
+                return Ok(got);
+            }
+        }
+    }
+
+    /// Receives what there is into the room that `into` has; 0 at the end.
+    async fn receive_into(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        let mut has_waited = false;
+        loop {
+            if !has_waited && !self.watched.is_readable() {
+                // A client that gathers its small writes sends the rest when this one is answered
+                // for, which the kernel else puts off for 40 ms.
+                sockopt::set_tcp_quickack(&self.socket, true)?;
+                has_waited = true;
+            }
+            self.watched.readable().await;
+            let room = into.capacity() - into.len();
+            let got = recv(&self.socket, spare_capacity(into), RecvFlags::DONTWAIT);
+            if let Some(got) = self.received_some(got.map(|(got, _)| got), room)? {
+                return Ok(got);
+            }
+        }
+    }
+
+    /// What a call to receive has brought, where it is not to be made again.
+    fn received_some(&self, got: Result<usize, Errno>, room: usize) -> io::Result<Option<usize>> {
+        match got {
+            Err(Errno::AGAIN) => {
+                self.watched.was_emptied();
+                Ok(None)
+            }
+            Err(Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+            Ok(got) => {
+                self.life.received(got);
+                if got < room {
+                    self.watched.was_emptied();
+                }
+                Ok(Some(got))
+            }
+        }
     }
 
     /// Sends all of `views`, which are dropped one by one as they are gone.
@@ -120,36 +198,45 @@ impl Socket {
             if window.is_empty() {
                 return Ok(());
             }
-            let gone = match self.transmit(&window) {
-                Err(Errno::AGAIN) => self.wait_and_transmit(&window[0]).await?,
-                Err(Errno::INTR) => 0,
-                gone => gone?,
-            };
-            drop_sent(&mut window, gone);
+            match self.transmit(&window) {
+                Err(Errno::AGAIN) => {
+                    self.watched.was_filled();
+                    self.watched.writable().await;
+                }
+                Err(Errno::INTR) => {}
+                gone => {
+                    let gone = gone?;
+                    self.life.sent(gone);
+                    drop_sent(&mut window, gone);
+                }
+            }
         }
+    }
+
+    /// Says that nothing more is sent, and receives until the other side has ended, too: closed with
+    /// something unread, the connection would be reset, and with it what was sent last.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub(crate) async fn finish(&mut self) -> io::Result<()> {
+        shutdown(&self.socket, Shutdown::Write)?;
+        let mut memory = Vec::with_capacity(AT_ONCE);
+        while self.receive_into(&mut memory).await? > 0 {
+            memory.clear();
+        }
+        Ok(())
     }
 
     fn transmit(&self, window: &[Bytes]) -> Result<usize, Errno> {
         let slices: Vec<IoSlice<'_>> = window.iter().map(|view| IoSlice::new(view)).collect();
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        sendmsg(self.fd(), &slices, &mut SendAncillaryBuffer::default(), flags)
-    }
-
-    /// Waits until there is room, and sends the first of `view` that fits.
-    async fn wait_and_transmit(&mut self, view: &[u8]) -> io::Result<usize> {
-        poll_fn(|cx| Pin::new(&mut self.stream).poll_write(cx, view)).await
-    }
-
-    #[expect(unsafe_code, reason = "glommio's stream tells its descriptor as a number only")]
-    fn fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the stream owns the descriptor and closes it when it is dropped, which the borrow
-        // of `self` outlives.
-        unsafe { BorrowedFd::borrow_raw(self.stream.as_raw_fd()) }
+        sendmsg(&self.socket, &slices, &mut SendAncillaryBuffer::default(), flags)
     }
 }
 
 /// Lets the kernel end a connection whose other side is not there any more, or does not read.
-fn notice_silence(socket: BorrowedFd<'_>) -> io::Result<()> {
+fn notice_silence(socket: impl AsFd) -> io::Result<()> {
+    let socket = socket.as_fd();
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, SILENCE)?;
     sockopt::set_tcp_keepintvl(socket, QUESTIONS.0)?;
@@ -174,17 +261,69 @@ fn drop_sent(window: &mut Vec<Bytes>, mut gone: usize) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
+    use futures_lite::future::block_on;
+
     use super::*;
 
     #[test]
     fn the_kernel_ends_what_is_silent_or_does_not_read() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        notice_silence(std::os::fd::AsFd::as_fd(&socket)).unwrap();
+        notice_silence(&socket).unwrap();
         assert!(sockopt::socket_keepalive(&socket).unwrap());
         assert_eq!(sockopt::tcp_keepidle(&socket).unwrap(), SILENCE);
         assert_eq!(sockopt::tcp_keepintvl(&socket).unwrap(), QUESTIONS.0);
         assert_eq!(sockopt::tcp_keepcnt(&socket).unwrap(), QUESTIONS.1);
         assert_eq!(sockopt::tcp_user_timeout(&socket).unwrap(), UNREAD_MS_MAX);
+    }
+
+    /// A connection, its other end, and the set that it is in.
+    fn connected() -> (Socket, std::net::TcpStream, Rc<Sockets>) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let other = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let accepted = OwnedFd::from(listener.accept().unwrap().0);
+        let sockets = Sockets::new().unwrap();
+        (Socket::new(accepted, &sockets, Rc::default()).unwrap(), other, sockets)
+    }
+
+    /// Bytes of a frame, each of which says where it is.
+    fn frame(body: usize) -> Vec<u8> {
+        (0..HEADER_LEN + body).map(|at| (at % 251) as u8).collect()
+    }
+
+    /// How many bytes of a body were moved behind the call that received them, for a client that
+    /// sends a frame in these pieces.
+    fn moved(body: usize, pieces: &[usize]) -> usize {
+        let (mut socket, mut other, sockets) = connected();
+        let frame = frame(body);
+        let mut rest = &frame[..];
+        block_on(async {
+            let mut send = |len: usize| {
+                let (piece, behind) = rest.split_at(len);
+                other.write_all(piece).unwrap();
+                rest = behind;
+                sockets.look(&mut Vec::with_capacity(8));
+            };
+            send(pieces[0]);
+            let header = socket.header().await.unwrap().unwrap();
+            assert_eq!(header[..], frame[..HEADER_LEN]);
+            pieces[1..].iter().for_each(|len| send(*len));
+            let before = socket.received.len();
+            let at = header.as_ptr().wrapping_add(HEADER_LEN);
+            let got = socket.body(body).await.unwrap();
+            assert_eq!(got[..], frame[HEADER_LEN..]);
+            if got.as_ptr() == at { 0 } else { before }
+        })
+    }
+
+    #[test]
+    fn a_batch_stays_where_it_was_received() {
+        assert_eq!(moved(1300, &[HEADER_LEN + 1300]), 0, "small, as it comes from clients");
+        assert_eq!(moved(10_000, &[HEADER_LEN, 10_000]), 0, "larger, behind its header alone");
+        assert_eq!(moved(40_000, &[HEADER_LEN, 20_000, 20_000]), 0, "in pieces");
+        let behind_header = AT_ONCE - HEADER_LEN;
+        assert_eq!(moved(50_000, &[HEADER_LEN + 50_000]), behind_header, "the worst there is");
     }
 }

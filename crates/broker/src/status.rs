@@ -9,36 +9,48 @@ use corelog::error::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status(pub(crate) u32);
 
-impl Status {
-    pub(crate) const ERROR: Status = Status(1);
-    pub(crate) const INVALID_COMMAND: Status = Status(3);
-    pub(crate) const INVALID_FORMAT: Status = Status(4);
-    pub(crate) const FEATURE_UNAVAILABLE: Status = Status(5);
-    pub(crate) const RESOURCE_NOT_FOUND: Status = Status(20);
-    pub(crate) const UNAUTHENTICATED: Status = Status(40);
-    pub(crate) const NOT_DONE: Status = Status(57);
-    pub(crate) const NOT_ACCEPTED: Status = Status(58);
-    pub(crate) const ALREADY_APPLIED: Status = Status(59);
-    pub(crate) const STREAM_NOT_FOUND: Status = Status(1009);
-    pub(crate) const STREAM_NAME_TAKEN: Status = Status(1012);
-    pub(crate) const TOPIC_SIZE: Status = Status(1019);
-    pub(crate) const TOO_MANY_STREAMS: Status = Status(1020);
-    pub(crate) const TOPIC_NOT_FOUND: Status = Status(2010);
-    pub(crate) const TOPIC_NAME_TAKEN: Status = Status(2013);
-    pub(crate) const TOO_MANY_PARTITIONS: Status = Status(2015);
-    pub(crate) const PARTITIONS_COUNT: Status = Status(2019);
-    pub(crate) const TOO_MANY_TOPICS: Status = Status(2021);
-    pub(crate) const PARTITION_NOT_FOUND: Status = Status(3007);
-    pub(crate) const PARTITION_IDS_EXHAUSTED: Status = Status(3013);
-    pub(crate) const OFFSET_NOT_FOUND: Status = Status(3021);
-    pub(crate) const MESSAGE_CHECKSUM: Status = Status(4027);
-    pub(crate) const BATCH_CHECKSUM: Status = Status(4039);
-    pub(crate) const OPTION_KEY: Status = Status(4041);
-    pub(crate) const OPTION_VALUE: Status = Status(4042);
-    pub(crate) const INVALID_OFFSET: Status = Status(4100);
-    pub(crate) const GROUP_NOT_FOUND: Status = Status(5000);
-    pub(crate) const GROUP_NAME_TAKEN: Status = Status(5004);
-    pub(crate) const NOT_A_MEMBER: Status = Status(5006);
+/// Declares the codes, and the list of all of them.
+macro_rules! codes {
+    ($($name:ident = $code:literal,)+) => {
+        impl Status {
+            $(pub(crate) const $name: Status = Status($code);)+
+
+            /// All that are answered here.
+            pub(crate) const ALL: &[Status] = &[$(Status::$name,)+];
+        }
+    };
+}
+
+codes! {
+    ERROR = 1,
+    INVALID_COMMAND = 3,
+    INVALID_FORMAT = 4,
+    FEATURE_UNAVAILABLE = 5,
+    RESOURCE_NOT_FOUND = 20,
+    UNAUTHENTICATED = 40,
+    NOT_DONE = 57,
+    NOT_ACCEPTED = 58,
+    ALREADY_APPLIED = 59,
+    STREAM_NOT_FOUND = 1009,
+    STREAM_NAME_TAKEN = 1012,
+    TOPIC_SIZE = 1019,
+    TOO_MANY_STREAMS = 1020,
+    TOPIC_NOT_FOUND = 2010,
+    TOPIC_NAME_TAKEN = 2013,
+    TOO_MANY_PARTITIONS = 2015,
+    PARTITIONS_COUNT = 2019,
+    TOO_MANY_TOPICS = 2021,
+    PARTITION_NOT_FOUND = 3007,
+    PARTITION_IDS_EXHAUSTED = 3013,
+    OFFSET_NOT_FOUND = 3021,
+    MESSAGE_CHECKSUM = 4027,
+    BATCH_CHECKSUM = 4039,
+    OPTION_KEY = 4041,
+    OPTION_VALUE = 4042,
+    INVALID_OFFSET = 4100,
+    GROUP_NOT_FOUND = 5000,
+    GROUP_NAME_TAKEN = 5004,
+    NOT_A_MEMBER = 5006,
 }
 
 /// Where the reply says that something went wrong: the reference server finds some faults before it

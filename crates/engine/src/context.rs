@@ -1,7 +1,9 @@
 //! The engine from inside a shard.
 
 use std::future::Future;
+use std::io;
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -174,6 +176,17 @@ impl ShardContext {
     /// Ends after at least `duration`. Cancel-safe, and costs a busy shard nothing meanwhile.
     pub fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + 'static {
         self.inner.platform().clock().sleep(duration)
+    }
+
+    /// Ends when `fd` has something to read, an end or an error; at once where it has already. For
+    /// whatever can be polled: sockets, pipes, sets of them (epoll). May end without a cause.
+    ///
+    /// The wait begins at the call, on a descriptor of its own, and ends with the future: cancel-safe.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn readable(&self, fd: BorrowedFd<'_>) -> io::Result<impl Future<Output = ()> + 'static> {
+        self.inner.platform().spawn().readable(fd)
     }
 
     /// Lets other tasks and I/O run. A loop over many items calls it between slices.

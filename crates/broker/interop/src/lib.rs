@@ -22,6 +22,7 @@ pub struct Broker {
     _output: BufReader<ChildStdout>,
     address: String,
     directory: TempDir,
+    args: Vec<String>,
 }
 
 impl Broker {
@@ -30,10 +31,19 @@ impl Broker {
     /// # Panics
     /// When it cannot be started.
     pub fn start() -> Broker {
+        Broker::start_with(&["--shards", "2"])
+    }
+
+    /// As [`Broker::start`], with other arguments than its directory and its address.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn start_with(args: &[&str]) -> Broker {
         // Files past the page cache want a real file system.
         let directory = tempfile::tempdir_in(directory_for_data()).unwrap();
-        let (process, output, address) = spawn(directory.path());
-        Broker { process, _output: output, address, directory }
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let (process, output, address) = spawn(directory.path(), &args);
+        Broker { process, _output: output, address, directory, args }
     }
 
     /// Where it listens.
@@ -52,7 +62,7 @@ impl Broker {
     /// When the other one cannot be started.
     pub fn kill_and_restart(&mut self) {
         self.end();
-        let (process, output, address) = spawn(self.directory.path());
+        let (process, output, address) = spawn(self.directory.path(), &self.args);
         (self.process, self._output, self.address) = (process, output, address);
     }
 
@@ -61,14 +71,7 @@ impl Broker {
     /// # Panics
     /// When it is not let in.
     pub async fn client(&self) -> IggyClient {
-        let client = IggyClient::builder()
-            .with_tcp()
-            .with_server_address(self.address.clone())
-            .build()
-            .unwrap();
-        client.connect().await.unwrap();
-        client.login_user(USER, PASSWORD).await.unwrap();
-        client
+        login(&self.address).await
     }
 
     fn end(&mut self) {
@@ -84,13 +87,26 @@ impl Drop for Broker {
     }
 }
 
-fn spawn(directory: &Path) -> (Child, BufReader<ChildStdout>, String) {
+/// A client that has connected to `address` and logged in.
+///
+/// # Panics
+/// When it is not let in.
+pub async fn login(address: &str) -> IggyClient {
+    let client =
+        IggyClient::builder().with_tcp().with_server_address(address.to_owned()).build().unwrap();
+    client.connect().await.unwrap();
+    client.login_user(USER, PASSWORD).await.unwrap();
+    client
+}
+
+fn spawn(directory: &Path, args: &[String]) -> (Child, BufReader<ChildStdout>, String) {
     let broker =
         std::env::var("CORELOG_BROKER").expect("CORELOG_BROKER is not set: run scripts/interop.sh");
     let mut process = Command::new(broker)
         .arg("--data")
         .arg(directory.join("data"))
-        .args(["--listen", "127.0.0.1:0", "--shards", "2"])
+        .args(["--listen", "127.0.0.1:0"])
+        .args(args)
         .env("CORELOG_ROOT_PASSWORD", PASSWORD)
         .stdout(Stdio::piped())
         .spawn()
@@ -144,6 +160,28 @@ pub fn cpu_seconds(pid: u32) -> f64 {
     let ticks: u64 =
         behind_name.split_whitespace().skip(11).take(2).map(|t| t.parse::<u64>().unwrap()).sum();
     ticks as f64 / TICKS_PER_SECOND
+}
+
+/// Memory of a process, bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Memory {
+    /// Resident now.
+    pub resident: u64,
+    /// And at most so far.
+    pub most: u64,
+}
+
+/// What memory a process has.
+///
+/// # Panics
+/// When there is no such process.
+pub fn memory(pid: u32) -> Memory {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let of = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        1024 * line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    Memory { resident: of("VmRSS:"), most: of("VmHWM:") }
 }
 
 /// Below the crate's target, which is on a real file system where the repository is.

@@ -29,6 +29,8 @@ pub(crate) enum Answer {
 pub(crate) struct Body {
     pub(crate) head: Vec<u8>,
     pub(crate) views: Vec<Bytes>,
+    /// The code in the result section, where that says that something failed.
+    pub(crate) failure: Option<u32>,
 }
 
 impl Body {
@@ -41,7 +43,7 @@ impl Body {
 impl Answer {
     /// Success, with `head` behind nothing.
     pub(crate) fn plain(head: Vec<u8>) -> Answer {
-        Answer::Reply { status: 0, body: Body { head, views: Vec::new() } }
+        Answer::Reply { status: 0, body: Body { head, ..Body::default() } }
     }
 
     /// Success, with nothing to say.
@@ -68,7 +70,16 @@ impl Answer {
         for number in [1, 0, status.0] {
             put_u32(&mut head, number);
         }
-        Answer::plain(head)
+        let body = Body { head, failure: Some(status.0), ..Body::default() };
+        Answer::Reply { status: 0, body }
+    }
+
+    /// Bytes of the engine's that it holds.
+    pub(crate) fn views_len(&self) -> usize {
+        match self {
+            Answer::Reply { body, .. } => body.views.iter().map(Bytes::len).sum(),
+            Answer::Evict(_) => 0,
+        }
     }
 }
 

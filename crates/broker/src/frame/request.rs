@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{FRAME_MAX, HEADER_LEN, at, command};
-use crate::operation::Operation;
+use crate::operation::{Operation, Question};
 
 /// What a client asks, but for the body.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +26,12 @@ pub(crate) struct Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FrameError {
     /// `size` is below a header's length or above the limit: what follows cannot be told apart.
-    Size(u32),
+    Size {
+        /// What it says.
+        size: u32,
+        /// What it may say.
+        max: usize,
+    },
     /// Not a request.
     Command(u8),
     /// Not an operation.
@@ -40,8 +45,8 @@ pub(crate) enum FrameError {
 impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FrameError::Size(size) => {
-                write!(f, "a frame of {size} bytes; {HEADER_LEN} to {FRAME_MAX} are allowed")
+            FrameError::Size { size, max } => {
+                write!(f, "a frame of {size} bytes; {HEADER_LEN} to {max} are allowed")
             }
             FrameError::Command(command) => {
                 write!(f, "command {command} where {} (request) was expected", command::REQUEST)
@@ -53,14 +58,14 @@ impl fmt::Display for FrameError {
     }
 }
 
-/// Length of the whole frame that begins with `header`, bytes.
+/// Length of the whole frame that begins with `header`, bytes: `max` at most.
 ///
 /// # Errors
 /// A length that no frame can have.
-pub(crate) fn frame_len(header: &[u8; HEADER_LEN]) -> Result<usize, FrameError> {
+pub(crate) fn frame_len(header: &[u8; HEADER_LEN], max: usize) -> Result<usize, FrameError> {
     let size = u32_at(header, at::SIZE);
     let len = size as usize;
-    if (HEADER_LEN..=FRAME_MAX).contains(&len) { Ok(len) } else { Err(FrameError::Size(size)) }
+    if (HEADER_LEN..=max).contains(&len) { Ok(len) } else { Err(FrameError::Size { size, max }) }
 }
 
 impl Request {
@@ -69,7 +74,7 @@ impl Request {
     /// # Errors
     /// What the reference server refuses: see [`FrameError`].
     pub(crate) fn decode(header: &[u8; HEADER_LEN]) -> Result<Request, FrameError> {
-        frame_len(header)?;
+        frame_len(header, FRAME_MAX)?;
         if header[at::COMMAND] != command::REQUEST {
             return Err(FrameError::Command(header[at::COMMAND]));
         }
@@ -93,6 +98,11 @@ impl Request {
             _ => request.session > 0 && request.request > 0,
         };
         if is_fit { Ok(request) } else { Err(FrameError::Session) }
+    }
+
+    /// True for what may be answered with messages.
+    pub(crate) fn is_poll(&self) -> bool {
+        self.operation == Operation::NonReplicated && self.code == Question::PollMessages as u32
     }
 }
 
@@ -132,15 +142,16 @@ mod tests {
         let request = Request::decode(&header()).unwrap();
         assert_eq!((request.client, request.session, request.request), (7, 3, 2));
         assert_eq!(request.operation, Operation::CreateStream);
-        assert_eq!(frame_len(&header()), Ok(300));
+        assert_eq!(frame_len(&header(), 300), Ok(300));
+        assert_eq!(frame_len(&header(), 299), Err(FrameError::Size { size: 300, max: 299 }));
     }
 
     #[test]
     fn what_is_no_request_is_refused_by_the_field_that_says_so() {
         type Set = fn(&mut [u8; HEADER_LEN]);
         let wrong: [(Set, FrameError); 9] = [
-            (|h| h[at::SIZE..at::SIZE + 4].fill(0), FrameError::Size(0)),
-            (|h| h[at::SIZE + 3] = 4, FrameError::Size((4 << 24) + 300)),
+            (|h| h[at::SIZE..at::SIZE + 4].fill(0), FrameError::Size { size: 0, max: FRAME_MAX }),
+            (|h| h[at::SIZE + 3] = 4, FrameError::Size { size: (4 << 24) + 300, max: FRAME_MAX }),
             (|h| h[at::COMMAND] = 8, FrameError::Command(8)),
             (|h| h[at::OPERATION] = 0, FrameError::Operation(0)),
             (|h| h[at::OPERATION] = 64, FrameError::Operation(64)),

@@ -6,10 +6,11 @@ use super::{Answered, Here, partitions};
 use crate::answer::{self, Answer, Holding, put_u32};
 use crate::command::{self, CreateStream, CreateTopic, TopicPath, UpdateStream, UpdateTopic};
 use crate::status::{self, Failure, Status};
-use corelog::PartitionId;
+use corelog::error::OptionError;
 use corelog::format::OptionsBlock;
 use corelog::stats::{Figures, Scope};
 use corelog::streams::{TopicInfo, TopicOptions};
+use corelog::{PartitionId, TopicConfig};
 
 /// What there is in partitions, and in the topics and streams of them. Summed up once: there may be
 /// thousands of streams, and other connections wait.
@@ -81,6 +82,16 @@ pub(super) async fn create_topic(here: &Here, body: &[u8]) -> Answered {
 pub(super) async fn update_topic(here: &Here, body: &[u8]) -> Answered {
     let UpdateTopic { topic: TopicPath { stream, topic }, name, options } =
         UpdateTopic::decode(body)?;
+    // What no topic could be given is told before it is asked which topic that is: the reference
+    // server looks in this order.
+    if let Err(error) = TopicOptions::from(TopicConfig::default()).patched(&options)
+        && matches!(
+            error,
+            OptionError::Unknown { .. } | OptionError::Fixed { .. } | OptionError::Value { .. }
+        )
+    {
+        return Err(status::of_change(&error.into()));
+    }
     done(here.catalog.update_topic(stream, topic, name, &options).await)
 }
 

@@ -2,27 +2,53 @@
 
 use super::Here;
 use crate::answer::{self, Answer};
-use crate::command::{Login, Secret};
+use crate::command::{self, Secret};
+use crate::credentials::Busy;
 use crate::frame::{Eviction, Request};
+use crate::metrics::Login;
 use crate::protocol;
 use crate::session::{LoggedIn, Session};
+use crate::status::Status;
 use corelog::consumers::ClientId;
 
 /// A login. One on a connection that has one already shows the password again and changes nothing.
-pub(super) fn login(here: &Here, session: &mut Session, request: &Request, body: &[u8]) -> Answer {
-    let Ok(login) = Login::decode(body) else { return Answer::Evict(Eviction::Malformed) };
-    let Login { version, sdk, sdk_version, secret } = login;
+pub(super) async fn login(
+    here: &Here,
+    session: &mut Session,
+    request: &Request,
+    body: &[u8],
+) -> Answer {
+    let answer = checked(here, session, request, body).await;
+    here.counters().login(match &answer {
+        Answer::Evict(_) => Login::Refused,
+        Answer::Reply { body, .. } if body.failure.is_some() => Login::Busy,
+        Answer::Reply { .. } => Login::Done,
+    });
+    answer
+}
+
+async fn checked(here: &Here, session: &mut Session, request: &Request, body: &[u8]) -> Answer {
+    let Ok(login) = command::Login::decode(body) else { return Answer::Evict(Eviction::Malformed) };
+    let command::Login { version, sdk, sdk_version, secret } = login;
     if !protocol::is_spoken(version) {
         let (max, min) = (protocol::VERSION, protocol::VERSION_MIN);
         return Answer::Evict(Eviction::Version { max, min });
     }
+    let events = &here.shared.events;
     match secret {
         None => return Answer::Evict(Eviction::Malformed),
         Some(Secret::Token) => return Answer::Evict(Eviction::Token),
         Some(Secret::Password { user, password }) => {
-            if !here.shared.password.admits(user, password) {
-                here.shared.note(format_args!("{}: login refused", session.peer));
-                return Answer::Evict(Eviction::Credentials);
+            match here.shared.gate.admits(user, password).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    events.login_refused(session.peer, "wrong user or password");
+                    return Answer::Evict(Eviction::Credentials);
+                }
+                Err(Busy) => {
+                    events.login_refused(session.peer, "too many logins at a time");
+                    return Answer::failed(Status::NOT_ACCEPTED);
+                }
             }
         }
     }
@@ -32,7 +58,7 @@ pub(super) fn login(here: &Here, session: &mut Session, request: &Request, body:
             let client = ClientId(request.client);
             let number = session.seat.log_in(client);
             session.login = Some(LoggedIn::new(client, number));
-            here.shared.note(format_args!("{}: {sdk:?} {sdk_version:?} logged in", session.peer));
+            events.logged_in(session.peer, sdk, sdk_version);
             number
         }
     };

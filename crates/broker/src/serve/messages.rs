@@ -36,7 +36,7 @@ pub(super) async fn send(here: &Here, body: &Bytes) -> Answered {
     match here.shard.append(partition, batch, Ack::Appended).await {
         Ok(appended) => Ok(Answer::plain(confirmation(partition, appended.base_offset))),
         Err(error) => {
-            here.shared.note(format_args!("append to {partition}: {error}"));
+            here.shared.events.append_refused(partition, &error);
             Err(Failure::Refused(status::of_append(&error)))
         }
     }
@@ -158,7 +158,7 @@ async fn nothing(here: &Here, partition: PartitionId) -> Answered {
 
 /// Damage and faults of the disk are noted here and read as "nothing" by clients.
 async fn failed(here: &Here, partition: PartitionId, error: &PollError) -> Answered {
-    here.shared.note(format_args!("poll of {partition}: {error}"));
+    here.shared.events.poll_failed(partition, error);
     match status::of_poll(error) {
         Some(status) => Err(Failure::Refused(status)),
         None => nothing(here, partition).await,
@@ -176,7 +176,7 @@ fn served(partition: u32, last_offset: u64, records: Option<Records>) -> Answer 
     put_u64(&mut head, last_offset);
     put_u32(&mut head, records.as_ref().map_or(0, Records::messages));
     let views = records.map_or_else(Vec::new, Records::into_slices);
-    Answer::Reply { status: 0, body: Body { head, views } }
+    Answer::Reply { status: 0, body: Body { head, views, failure: None } }
 }
 
 /// FLUSH_UNSAVED_BUFFER: to the device, and through it where that is asked for.

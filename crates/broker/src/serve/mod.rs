@@ -18,6 +18,7 @@ mod offsets;
 mod partitions;
 mod questions;
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -25,9 +26,12 @@ use bytes::Bytes;
 use crate::answer::Answer;
 use crate::command::{TopicPath, Undecodable};
 use crate::frame::{Eviction, Request};
+use crate::limits::{Budget, Lives};
+use crate::metrics::Counters;
 use crate::operation::{Operation, Question, is_replicated_code};
 use crate::session::{Before, Change, Session};
 use crate::shared::Shared;
+use crate::sockets::Sockets;
 use crate::status::{Failure, Status};
 use corelog::consumers::Groups;
 use corelog::format::Identifier;
@@ -41,7 +45,36 @@ pub(crate) struct Here {
     pub(crate) client: Client,
     pub(crate) catalog: Catalog,
     pub(crate) groups: Groups,
+    pub(crate) sockets: Rc<Sockets>,
     pub(crate) shared: Arc<Shared>,
+    /// Its connections.
+    pub(crate) lives: Rc<Lives>,
+    /// Memory for frames that are received and served.
+    pub(crate) frames: Rc<Budget>,
+    /// Memory for replies that are not taken yet.
+    pub(crate) replies: Rc<Budget>,
+}
+
+impl Here {
+    pub(crate) fn new(
+        shard: ShardContext,
+        client: Client,
+        sockets: Rc<Sockets>,
+        shared: Arc<Shared>,
+    ) -> Rc<Here> {
+        let (catalog, groups) = (client.catalog(), client.groups());
+        let counters = &shared.counters[shard.index()];
+        let part = |all: usize| all / shared.counters.len();
+        let frames = Budget::new(part(shared.may.frame_memory), Arc::clone(&counters.frames));
+        let replies = Budget::new(part(shared.may.reply_memory), Arc::clone(&counters.replies));
+        let lives = Rc::default();
+        Rc::new(Here { shard, client, catalog, groups, sockets, shared, lives, frames, replies })
+    }
+
+    /// What is counted here.
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.shared.counters[self.shard.index()]
+    }
 }
 
 /// Either the answer, or the failure that is one.
@@ -68,12 +101,11 @@ pub(crate) async fn answer(
         return Answer::Evict(Eviction::Stale);
     }
     if session.login.is_some() && session.seat.is_fenced() && !is_open_to_all(request) {
-        session.log_out();
-        return Answer::Evict(Eviction::Fenced);
+        return fenced(session);
     }
     match request.operation {
         Operation::NonReplicated => question(here, session, request.code, &body).await,
-        Operation::Register => login::login(here, session, request, &body),
+        Operation::Register => login::login(here, session, request, &body).await,
         Operation::Logout => login::logout(session),
         _ if session.login.is_none() => Answer::Evict(Eviction::NoSession),
         Operation::SendMessages => messages::send(here, &body).await.unwrap_or_else(Answer::from),
@@ -89,6 +121,12 @@ pub(crate) async fn answer(
             self::change(here, session, change, &body).await
         }
     }
+}
+
+/// Its client has logged in elsewhere.
+fn fenced(session: &mut Session) -> Answer {
+    session.log_out();
+    Answer::Evict(Eviction::Fenced)
 }
 
 /// True for what is answered whoever asks.
@@ -156,8 +194,17 @@ async fn change(here: &Here, session: &mut Session, change: Change, body: &[u8])
         Operation::DeleteSegments => partitions::delete_segments(here, body).await,
         Operation::CreateConsumerGroup => groups::create(here, body).await,
         Operation::DeleteConsumerGroup => groups::delete(here, body).await,
-        Operation::JoinConsumerGroup => groups::join(here, client, body),
-        Operation::LeaveConsumerGroup => groups::leave(here, client, body),
+        // A login elsewhere comes before such a change, or behind it.
+        Operation::JoinConsumerGroup | Operation::LeaveConsumerGroup => {
+            let act = || match change.operation {
+                Operation::JoinConsumerGroup => groups::join(here, client, body),
+                _ => groups::leave(here, client, body),
+            };
+            match session.seat.unless_fenced(act) {
+                Some(answered) => answered,
+                None => return fenced(session),
+            }
+        }
         _ => Err(Failure::Refused(Status::FEATURE_UNAVAILABLE)),
     };
     // What was not carried out is asked again under its number, and must not find its refusal.

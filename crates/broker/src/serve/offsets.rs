@@ -8,7 +8,6 @@ use crate::command::{OffsetPath, StoreOffset, Undecodable};
 use crate::session::Session;
 use crate::status::{self, Failure, Status};
 use corelog::consumers::{ConsumerKey, ConsumerKind, GroupId, Member};
-use corelog::stats::Scope;
 use corelog::{Ack, PartitionId};
 
 /// One of all faults of a target: the reference server does not tell them apart.
@@ -24,37 +23,43 @@ struct Target {
 
 pub(super) async fn store(here: &Here, session: &Session, body: &[u8]) -> Answered {
     let command = StoreOffset::decode(body).map_err(|Undecodable| NO_TARGET)?;
-    let target = target(here, &command.path).ok_or(NO_TARGET)?;
-    let Target { partition, group, who } = target;
-    // Durable before it is answered: a consumer that goes on behind it must not find itself in front
-    // of it after a power cut.
-    let (offset, ack) = (command.offset, Ack::Durable);
-    let stored = match group {
-        None => here.shard.store_offset(partition, who, offset, ack).await.map_err(of_consumer),
-        Some(group) => {
-            let member = member(session, group)?;
-            let (groups, number) = (&here.groups, partition.partition);
-            let call = here.shard.store_offset_as(groups, member, number, offset, ack);
-            call.await.map_err(of_member)
-        }
-    };
-    stored.map(|()| Answer::done(&[])).map_err(Failure::Refused)
+    put(here, session, &command.path, Some(command.offset)).await
 }
 
 pub(super) async fn delete(here: &Here, session: &Session, body: &[u8]) -> Answered {
     let path = OffsetPath::decode_delete(body).map_err(|Undecodable| NO_TARGET)?;
-    let Target { partition, group, who } = target(here, &path).ok_or(NO_TARGET)?;
-    let ack = Ack::Durable;
-    let deleted = match group {
-        None => here.shard.delete_offset(partition, who, ack).await.map_err(of_consumer),
+    put(here, session, &path, None).await
+}
+
+/// Stores an offset, or deletes what is stored where there is none. Durable before it is answered: a
+/// consumer that goes on behind it must not find itself in front of it after a power cut.
+async fn put(
+    here: &Here,
+    session: &Session,
+    path: &OffsetPath<'_>,
+    offset: Option<u64>,
+) -> Answered {
+    let Target { partition, group, who } = target(here, path).ok_or(NO_TARGET)?;
+    let Here { shard, groups, .. } = here;
+    let (number, ack) = (partition.partition, Ack::Durable);
+    let done = match group {
+        None => {
+            let call = match offset {
+                Some(offset) => shard.store_offset(partition, who, offset, ack),
+                None => shard.delete_offset(partition, who, ack),
+            };
+            call.await.map_err(|error| status::of_offset(&error))
+        }
         Some(group) => {
             let member = member(session, group)?;
-            let (groups, number) = (&here.groups, partition.partition);
-            let call = here.shard.delete_offset_as(groups, member, number, ack);
+            let call = match offset {
+                Some(offset) => shard.store_offset_as(groups, member, number, offset, ack),
+                None => shard.delete_offset_as(groups, member, number, ack),
+            };
             call.await.map_err(of_member)
         }
     };
-    deleted.map(|()| Answer::done(&[])).map_err(Failure::Refused)
+    done.map(|()| Answer::done(&[])).map_err(Failure::Refused)
 }
 
 /// Nothing where nothing is stored, and where there is no such topic or group.
@@ -82,9 +87,16 @@ pub(super) async fn get(here: &Here, body: &[u8]) -> Answered {
 
 /// The offset of the last message that polls can see; 0 where there is none, as clients know it.
 pub(super) async fn last_offset(here: &Here, partition: PartitionId) -> Result<u64, Failure> {
-    let figures = here.client.figures(Scope::Partition(partition)).await;
-    let figures = figures.map_err(|error| Failure::Refused(status::of_control(&error)))?;
-    Ok(figures.first().and_then(|(_, figures)| figures.last_offset).unwrap_or(0))
+    let marks = here.shard.watermarks(partition).await;
+    let marks = marks.map_err(|error| {
+        // The reference server has an answer for a partition that it cannot read: nothing.
+        Failure::Refused(status::of_poll(&error).unwrap_or(Status::ERROR))
+    })?;
+    // Polls of a topic with `enforce_fsync` end at what is durable.
+    let topic = here.catalog.topic(partition.stream, partition.topic);
+    let is_synced = topic.is_some_and(|topic| topic.options.config().enforce_fsync);
+    let end = if is_synced { marks.durable() } else { marks.appended() };
+    Ok(end.saturating_sub(1))
 }
 
 fn target(here: &Here, path: &OffsetPath<'_>) -> Option<Target> {
@@ -113,10 +125,6 @@ fn is_known(here: &Here, path: &OffsetPath<'_>) -> bool {
 fn member(session: &Session, group: GroupId) -> Result<Member, Failure> {
     let login = session.login.as_ref().ok_or(NO_TARGET)?;
     Ok(Member { group, client: login.client })
-}
-
-fn of_consumer(error: corelog::error::OffsetError) -> Status {
-    status::of_offset(&error)
 }
 
 fn of_member(error: GroupOffsetError) -> Status {

@@ -45,6 +45,25 @@ impl Client {
         self.socket.write_all(bytes).unwrap();
     }
 
+    /// As [`Client::send_raw`]; false where the connection has ended.
+    pub(crate) fn send_raw_or_end(&mut self, bytes: &[u8]) -> bool {
+        self.socket.write_all(bytes).is_ok()
+    }
+
+    /// As [`Client::question`], of a connection that may have ended.
+    pub(crate) fn try_question(&mut self, code: u32, body: &[u8]) -> std::io::Result<Reply> {
+        let frame = self.frame(2, code, body);
+        self.socket.write_all(&frame)?;
+        self.try_receive()
+    }
+
+    /// As [`Client::ask`], of a connection that may have ended.
+    pub(crate) fn try_ask(&mut self, operation: u8, body: &[u8]) -> std::io::Result<Reply> {
+        let frame = self.frame(operation, 0, body);
+        self.socket.write_all(&frame)?;
+        self.try_receive()
+    }
+
     /// The next frame.
     pub(crate) fn receive(&mut self) -> Reply {
         self.try_receive().unwrap()

@@ -107,6 +107,15 @@ fn what_is_not_there_is_told_as_the_reference_server_tells_it() {
     }
     let many = join([&named("nothing"), &1001_u32.to_le_bytes(), &name("t")]);
     assert_eq!(client.ask(132, &many).status(), 2015);
+    // So is an option that no topic has, or that is fixed, or of another kind.
+    let fixed = join([&[2, 13, 0, 0, 0], b"enforce_fsync", &[3, 1, 0, 0, 0, 1]]);
+    let kind = join([&[2, 14, 0, 0, 0], b"message_expiry", &[3, 1, 0, 0, 0, 1]]);
+    for (options, code) in [(&unknown, 4041), (&fixed, 4041), (&kind, 4042)] {
+        for path in [&no_stream, &nowhere, &topic()] {
+            assert_eq!(client.ask(133, &join([path, &name("t"), options])).status(), code);
+        }
+    }
+    assert_eq!(client.ask(133, &join([&nowhere, &name("t")])).result(), 2010);
     // Bytes that are no command, and users that nobody keeps.
     assert_eq!(client.ask(128, &[]).status(), 3);
     assert_eq!(client.ask(141, &[]).status(), 5);

@@ -1,11 +1,18 @@
 //! The broker over real sockets on real files.
 
 mod client;
+mod commands;
+mod exposition;
 mod faults;
+mod full_disk;
 mod groups;
+mod hostile;
+mod limits;
 mod messages;
+mod names;
 mod program;
 mod recorded;
 mod replay;
 mod running;
 mod shapes;
+mod stopping;

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::rc::Rc;
@@ -36,6 +38,16 @@ impl RealSpawn {
     /// From now on every task that is woken is dropped instead.
     pub(super) fn end(&self) {
         self.ended.set(true);
+    }
+}
+
+impl RealSpawn {
+    /// Waits for a descriptor of an embedder's.
+    pub(crate) fn readable(
+        &self,
+        fd: BorrowedFd<'_>,
+    ) -> io::Result<impl Future<Output = ()> + 'static> {
+        self.runtime.readable(fd)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::pin::Pin;
 use std::task::{Poll, ready};
 use std::time::Duration;
@@ -25,6 +26,23 @@ impl Runtime {
             Runtime::Glommio => glommio::timers::sleep(duration).await,
             Runtime::Ring => ring::sleep(duration).await,
         }
+    }
+
+    /// Ends when `fd` has something to read: see [`ShardContext::readable`](crate::ShardContext::readable).
+    pub(super) fn readable(
+        self,
+        fd: BorrowedFd<'_>,
+    ) -> io::Result<impl Future<Output = ()> + 'static> {
+        let (of_glommio, of_ring) = match self {
+            Runtime::Glommio => (Some(glommio::readable::readable(fd)?), None),
+            Runtime::Ring => (None, Some(ring::readable(fd)?)),
+        };
+        Ok(async move {
+            match (of_glommio, of_ring) {
+                (Some(wait), _) => wait.await,
+                (None, wait) => wait.expect("one of the two").await,
+            }
+        })
     }
 
     /// As [`corelog_io::Spawn::yield_now`].

@@ -9,6 +9,7 @@
 //! | `counts` | what the executor has done so far |
 //! | `fd` | raw descriptors |
 //! | `huge_pool` | its buffer pool, on 2 MiB pages |
+//! | `readable` | waits for descriptors that are none of its files |
 //! | `error` | its errors, reduced to the system's |
 
 pub(super) mod counts;
@@ -16,6 +17,7 @@ pub(super) mod error;
 pub(super) mod executor;
 pub(super) mod fd;
 pub(super) mod huge_pool;
+pub(super) mod readable;
 pub(super) mod tasks;
 pub(super) mod timers;
 pub(super) mod watch;

@@ -38,6 +38,17 @@ impl File {
         Ok(File { opened: Rc::new(Opened { fd: Some(fd), place, local }) })
     }
 
+    /// A file of `local`'s that takes no place among the registered ones: for a few operations.
+    pub(super) fn unregistered(fd: OwnedFd, local: &Rc<Local>) -> File {
+        let local = Rc::clone(local);
+        File { opened: Rc::new(Opened { fd: Some(fd), place: None, local }) }
+    }
+
+    /// What its operations keep.
+    pub(super) fn opened(&self) -> &Rc<Opened> {
+        &self.opened
+    }
+
     /// Reads up to `len` bytes at `at` to the beginning of `buffer`, and gives it back. May bring less, or
     /// be interrupted. Dropping the future loses the answer and, once the kernel has it, the buffer.
     ///

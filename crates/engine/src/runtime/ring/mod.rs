@@ -9,6 +9,7 @@
 //! | `tasks`, `remote` | tasks on this thread; and those that other threads have woken |
 //! | `queues`, `ops` | the ring; what each operation keeps until the kernel has answered |
 //! | `file`, `buffer` | what tasks work with |
+//! | `readable` | waits for what is none of these: an embedder's descriptors |
 //! | `memory`, `buddy` | the pool that buffers are from |
 //! | `timers` | sleeps |
 //! | `local` | what all of these share on a thread |
@@ -21,6 +22,7 @@ mod local;
 mod memory;
 mod ops;
 mod queues;
+mod readable;
 mod remote;
 mod tasks;
 mod timers;
@@ -32,6 +34,7 @@ mod tests;
 pub(super) use buffer::Buffer;
 pub(super) use executor::{Executor, Options};
 pub(super) use file::File;
+pub(super) use readable::readable;
 pub(super) use tasks::spawn;
 pub(super) use timers::sleep;
 pub(super) use turns::{turn_to_io, turns, yield_now};

@@ -167,6 +167,37 @@ impl Future for Op {
     }
 }
 
+/// An operation that is of no use without its answer: dropped, it is cancelled.
+pub(super) struct Wanted {
+    op: Op,
+}
+
+impl Wanted {
+    pub(super) fn new(op: Op) -> Wanted {
+        Wanted { op }
+    }
+}
+
+impl Future for Wanted {
+    type Output = (i32, Kept);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<(i32, Kept)> {
+        Pin::new(&mut self.op).poll(cx)
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        let Some(key) = self.op.key else { return };
+        let local = &self.op.local;
+        if matches!(local.ops.slots.borrow().all[key], Slot::Running { .. })
+            && let Some(queues) = &mut *local.queues.borrow_mut()
+        {
+            queues.cancel(key as u64);
+        }
+    }
+}
+
 impl Drop for Op {
     fn drop(&mut self) {
         let Some(key) = self.key else { return };

@@ -14,6 +14,7 @@ use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 const OF_EVENT: u64 = u64::MAX;
 const OF_CANCEL: u64 = u64::MAX - 1;
 const OF_MESSAGE: u64 = u64::MAX - 2;
+const OF_CANCEL_ONE: u64 = u64::MAX - 3;
 
 /// Room that is kept in the completion queue for entries that are of no operation.
 const SPARE: usize = 8;
@@ -225,6 +226,7 @@ impl Queues {
             match completion.user_data() {
                 OF_EVENT => self.watching = cqueue::more(completion.flags()),
                 OF_CANCEL | OF_MESSAGE => {}
+                OF_CANCEL_ONE => self.in_flight -= 1,
                 key => {
                     into[count] = Ended { key, result: completion.result() };
                     count += 1;
@@ -233,6 +235,14 @@ impl Queues {
         }
         self.in_flight -= count;
         count
+    }
+
+    /// Asks the kernel to end the operation with `key`, which has not ended: its completion comes all the
+    /// same. The request stands behind it in every queue, and in front of what gets the number next.
+    pub(super) fn cancel(&mut self, key: u64) {
+        let cancel = opcode::AsyncCancel::new(key).build().user_data(OF_CANCEL_ONE);
+        // SAFETY: the entry names neither memory nor a file.
+        unsafe { self.push(cancel) };
     }
 
     /// Asks the kernel to end whatever is under way and can be ended.

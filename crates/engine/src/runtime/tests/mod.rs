@@ -9,6 +9,7 @@ mod fuse;
 mod handles;
 #[path = "../../../tests/real/own_dir.rs"]
 mod own_dir;
+mod readable;
 mod start;
 mod timers;
 

@@ -1,0 +1,134 @@
+//! What clients may use, and what becomes of those that use it up.
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `budget` | bytes that are handed out to frames and replies of a shard; who gets none waits |
+//! | `life` | what a connection is doing, as it says itself, and the word that ends it |
+//! | `overdue` | who has taken too long for what it is doing: a pure decision |
+//! | `lives` | the connections of a shard, looked at now and then |
+//! | `signal` | a word that one task waits for |
+
+mod budget;
+mod life;
+mod lives;
+mod overdue;
+mod signal;
+
+use std::time::Duration;
+
+pub(crate) use budget::{Budget, Room, Told};
+pub(crate) use life::{Ended, Life};
+pub(crate) use lives::{Lives, Living};
+pub(crate) use signal::Signal;
+
+use crate::frame::{FRAME_MAX, HEADER_LEN};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// Bodies up to this long, bytes, are received in any case. So a client with a small request is
+/// served while others have used up the memory for large ones, and those of strangers are bounded:
+/// a login is a few hundred bytes.
+pub(crate) const SMALL_BODY: usize = 64 * KIB;
+
+/// What clients may use. Fixed when the broker starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientsMay {
+    /// Connections at a time; more are ended at once. At most half of the files that the process may
+    /// open. Default 8,192.
+    pub connections: usize,
+    /// Connections of one shard; the kernel deals them out. Default: no limit but the other one.
+    pub connections_per_shard: usize,
+    /// Longest frame with its header, bytes: 64 KiB to 64 MiB, the default. A longer one ends its
+    /// connection.
+    pub frame_bytes: usize,
+    /// Memory for bodies of more than 64 KiB that are received or served, bytes, of all shards
+    /// together, each of which has its part. Where it is used up sockets are not read until there is
+    /// some. One body is always taken. Default 256 MiB.
+    pub frame_memory: usize,
+    /// Memory for replies that clients have not taken yet, bytes, of all shards together. Where it
+    /// is used up polls wait. What polls get is at most 8 MiB or one batch, so each shard may go
+    /// beyond by that. Default 256 MiB.
+    pub reply_memory: usize,
+    /// Time from the connection to a login. Default 60 s.
+    pub login_timeout: Duration,
+    /// Time without a frame. Clients of the SDK send one every 5 s. Default 5 min.
+    pub idle_timeout: Duration,
+    /// Time from the first byte of a frame to its last one. Default 30 s, as clients wait no longer.
+    pub frame_timeout: Duration,
+    /// Time for which a reply may lie there untaken. Default 30 s.
+    pub reply_timeout: Duration,
+}
+
+impl Default for ClientsMay {
+    fn default() -> ClientsMay {
+        let secs = Duration::from_secs;
+        ClientsMay {
+            connections: 8192,
+            connections_per_shard: usize::MAX,
+            frame_bytes: FRAME_MAX,
+            frame_memory: 256 * MIB,
+            reply_memory: 256 * MIB,
+            login_timeout: secs(60),
+            idle_timeout: secs(300),
+            frame_timeout: secs(30),
+            reply_timeout: secs(30),
+        }
+    }
+}
+
+impl ClientsMay {
+    /// What is wrong with it, by the name of the field.
+    pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
+        let counts = [
+            ("connections", self.connections, 1, usize::MAX),
+            ("connections_per_shard", self.connections_per_shard, 1, usize::MAX),
+            ("frame_bytes", self.frame_bytes, SMALL_BODY + HEADER_LEN, FRAME_MAX),
+            ("frame_memory", self.frame_memory, MIB, usize::MAX),
+            ("reply_memory", self.reply_memory, MIB, usize::MAX),
+        ];
+        for (name, value, min, max) in counts {
+            if !(min..=max).contains(&value) {
+                let to = if max == usize::MAX { "more".to_owned() } else { max.to_string() };
+                return Err((name, format!("{value} is not allowed: choose {min} to {to}")));
+            }
+        }
+        let times = [
+            ("login_timeout", self.login_timeout),
+            ("idle_timeout", self.idle_timeout),
+            ("frame_timeout", self.frame_timeout),
+            ("reply_timeout", self.reply_timeout),
+        ];
+        for (name, time) in times {
+            if time < Duration::from_millis(10) {
+                return Err((name, format!("{time:?} is not allowed: choose 10ms or more")));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_allowed_and_each_wrong_value_is_named() {
+        ClientsMay::default().check().unwrap();
+        type Set = fn(&mut ClientsMay);
+        let wrong: [(&str, Set); 7] = [
+            ("connections", |may| may.connections = 0),
+            ("connections_per_shard", |may| may.connections_per_shard = 0),
+            ("frame_bytes", |may| may.frame_bytes = FRAME_MAX + 1),
+            ("frame_bytes", |may| may.frame_bytes = SMALL_BODY),
+            ("frame_memory", |may| may.frame_memory = 0),
+            ("reply_memory", |may| may.reply_memory = MIB - 1),
+            ("reply_timeout", |may| may.reply_timeout = Duration::ZERO),
+        ];
+        for (name, set) in wrong {
+            let mut may = ClientsMay::default();
+            set(&mut may);
+            assert_eq!(may.check().unwrap_err().0, name);
+        }
+    }
+}
