@@ -1,12 +1,13 @@
 //! An open file: reads and writes through glommio, everything that may block on a file thread.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::rc::Rc;
 
-use corelog_io::{BLOCK, File, IoError, IoOp, Spawn};
+use corelog_io::{BLOCK, File, IoError, IoOp, Open, Spawn};
 use glommio::io::{DmaBuffer, DmaFile, ReadResult};
 use rustix::fs::FlockOperation;
 
@@ -35,7 +36,9 @@ struct OpenFile {
     /// Taken out only to be closed.
     dma: Option<DmaFile>,
     path: Rc<Path>,
-    locked: bool,
+    how: Open,
+    /// What it was at the opening, until anything was done.
+    len: Cell<Option<u64>>,
     shard: Rc<ShardIo>,
     flights: InFlight,
 }
@@ -49,14 +52,21 @@ pub(super) struct Running {
 }
 
 impl RealFile {
-    /// A file over an open descriptor's glommio twin.
-    pub(super) fn new(shard: Rc<ShardIo>, path: &Path, dma: DmaFile, locked: bool) -> RealFile {
-        let flights = InFlight::default();
-        let file = OpenFile { dma: Some(dma), path: path.into(), locked, shard, flights };
+    /// A file of `len` bytes over an open descriptor's glommio twin.
+    pub(super) fn new(
+        shard: Rc<ShardIo>,
+        path: &Path,
+        dma: DmaFile,
+        how: Open,
+        len: u64,
+    ) -> RealFile {
+        let (flights, len) = (InFlight::default(), Cell::new(Some(len)));
+        let file = OpenFile { dma: Some(dma), path: path.into(), how, len, shard, flights };
         RealFile { file: Rc::new(file) }
     }
 
     fn running(&self) -> io::Result<Running> {
+        self.file.len.set(None);
         let file = Rc::clone(&self.file);
         let (of_file, of_shard) = (file.flights.begin(), file.shard.begin()?);
         Ok(Running { file, _of_file: of_file, _of_shard: of_shard })
@@ -106,10 +116,10 @@ impl Drop for OpenFile {
             return;
         }
         let shard = Rc::clone(&self.shard);
-        let (locked, flight) = (self.locked, shard.flights.begin());
+        let (how, flight) = (self.how, shard.flights.begin());
         let closing = async move {
             // A dropped handle has nobody to tell.
-            let _ = retire(&shard, dma, locked).await;
+            let _ = retire(&shard, dma, how).await;
             drop(flight);
         };
         glommio::spawn_local(contained(closing)).detach();
@@ -119,10 +129,13 @@ impl Drop for OpenFile {
 /// Closes a file that has no I/O on its way.
 ///
 /// The last reference to an open file description is dropped on a file thread: it may free the
-/// blocks of a removed file, which takes milliseconds for a large one. The lock is released by hand
+/// blocks of a removed file, which takes milliseconds for a long one. The lock is released by hand
 /// before, as io_uring may keep a reference to the description for a moment after an operation was
 /// answered, and whoever opens the file next must find it free.
-async fn retire(shard: &ShardIo, dma: DmaFile, locked: bool) -> io::Result<()> {
+async fn retire(shard: &ShardIo, dma: DmaFile, how: Open) -> io::Result<()> {
+    if how.short && !how.lock {
+        return dma.close().await.map_err(os_error);
+    }
     // No descriptor left for the twin: close on this thread, the lock goes with the description.
     let twin = fd::duplicate(&dma).ok();
     let closed = dma.close().await.map_err(os_error);
@@ -130,7 +143,7 @@ async fn retire(shard: &ShardIo, dma: DmaFile, locked: bool) -> io::Result<()> {
         shard
             .ops
             .run(move || {
-                if locked {
+                if how.lock {
                     // Fails only where there was no lock; closing ends it in any case.
                     let _ = rustix::fs::flock(&twin, FlockOperation::Unlock);
                 }
@@ -222,6 +235,10 @@ impl File for RealFile {
     }
 
     async fn len(&self) -> Result<u64, IoError> {
+        // Asked right after the opening, as by everybody who opens many.
+        if let Some(len) = self.file.len.take() {
+            return Ok(len);
+        }
         // fstat of the descriptor: glommio asks the path, which may be another file by now.
         self.on_file_thread(IoOp::SetLen, move |fd| {
             let stat = rustix::fs::fstat(fd)?;
@@ -238,9 +255,9 @@ impl File for RealFile {
             .map_err(|_| failed(io::Error::other("an operation on it began while it closed")))?;
         let dma = file.dma.take().expect("only the last owner takes it");
         let shard = Rc::clone(&file.shard);
-        let (locked, flight) = (file.locked, shard.flights.begin());
+        let (how, flight) = (file.how, shard.flights.begin());
         let closing = async move {
-            let closed = retire(&shard, dma, locked).await;
+            let closed = retire(&shard, dma, how).await;
             drop(flight);
             closed
         };
