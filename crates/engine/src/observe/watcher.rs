@@ -26,6 +26,7 @@ impl Watcher {
             Notice::Poisoned(fault) => events.partition_poisoned(shard, id, fault),
             Notice::StorageFull(error) => events.storage_full(shard, id, error),
             Notice::SpaceIsBack => events.storage_back(shard, id),
+            Notice::NoFile(error) => events.no_file(shard, id, error),
             Notice::MarkLags(error) => events.mark_lags(shard, id, error),
             Notice::Sealed { segment, bytes, next } => {
                 events.segment_sealed(shard, id, *segment, *bytes, *next);

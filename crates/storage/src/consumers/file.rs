@@ -42,20 +42,38 @@ pub(crate) enum Found {
     Unusable(IoError),
 }
 
-/// Reads what is stored in `dir`. Damage is told by the flag: consumers begin again then.
-pub(crate) async fn load<D: Disk>(disk: &D, dir: &Path, incarnation: u64) -> (Found, Table, bool) {
+/// What of it the partition's directory lists.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Listed {
+    /// [`CONSUMERS_FILE`].
+    pub(crate) own: bool,
+    /// [`REFERENCE_DIR`].
+    pub(crate) reference: bool,
+}
+
+/// Reads what is stored in `dir`, as far as it is `listed` there: of ten thousand partitions most
+/// have nothing. Damage is told by the flag: consumers begin again then.
+pub(crate) async fn load<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    incarnation: u64,
+    listed: Listed,
+) -> (Found, Table, bool) {
     let mut table =
         Table { dir: dir.to_owned(), incarnation, sequence: 0, next: Slot::A, slot_len: 0 };
+    if !listed.own {
+        if !listed.reference {
+            return (Found::Nothing, table, false);
+        }
+        return match adopt(disk, dir).await {
+            Ok(entries) if entries.is_empty() => (Found::Nothing, table, false),
+            Ok(entries) => (Found::Adopted(entries), table, false),
+            Err(error) => (Found::Unusable(error), table, false),
+        };
+    }
     let path = dir.join(CONSUMERS_FILE);
     let bytes = match read_file(disk, &path, 2 * slot_max() as u64).await {
         Ok(bytes) => bytes,
-        Err(error) if error.is_not_found() => {
-            return match adopt(disk, dir).await {
-                Ok(entries) if entries.is_empty() => (Found::Nothing, table, false),
-                Ok(entries) => (Found::Adopted(entries), table, false),
-                Err(error) => (Found::Unusable(error), table, false),
-            };
-        }
         Err(error) => return (Found::Unusable(error), table, false),
     };
     match OffsetTable::pick(&bytes) {
@@ -82,7 +100,7 @@ fn slot_max() -> usize {
 /// The bytes of a file of at most `max` bytes; of a longer one nothing, which is no table. A part
 /// that the device does not give back counts as damaged.
 async fn read_file<D: Disk>(disk: &D, path: &Path, max: u64) -> Result<Vec<u8>, IoError> {
-    let file = disk.open(path, Open::default()).await?;
+    let file = disk.open(path, Open { short: true, ..Open::default() }).await?;
     let len = file.len().await?;
     let mut bytes = Vec::new();
     while len <= max && (bytes.len() as u64) < len {
@@ -140,7 +158,7 @@ impl Table {
         let stored = OffsetTable { sequence, incarnation: self.incarnation, entries };
         if need <= self.slot_len {
             let path = self.dir.join(CONSUMERS_FILE);
-            let how = Open { write: true, dsync: true, ..Open::default() };
+            let how = Open { write: true, dsync: true, short: true, ..Open::default() };
             match shared.open(&path, how).await {
                 // Somebody removed it: it is made again.
                 Err(error) if error.is_not_found() => {}
@@ -178,7 +196,8 @@ impl Table {
             Err(error) if !error.is_not_found() => return Err(error),
             _ => {}
         }
-        let how = Open { write: true, dsync: true, create_new: true, ..Open::default() };
+        let how =
+            Open { write: true, dsync: true, create_new: true, short: true, ..Open::default() };
         let file = shared.open(&temporary, how).await?;
         file.set_len(2 * slot_len as u64).await?;
         write(shared, &file, &temporary, stored, slot_len, 0).await?;

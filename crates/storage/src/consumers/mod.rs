@@ -30,7 +30,7 @@ use crate::{Ack, Answer};
 
 pub use error::OffsetError;
 pub(crate) use file::{CONSUMERS_FILE, CONSUMERS_TEMPORARY, REFERENCE_DIR};
-pub(crate) use file::{Found, Table, load};
+pub(crate) use file::{Found, Listed, Table, load};
 
 /// A stored offset that nobody waits for is durable within this time.
 const STORE_WITHIN: Duration = Duration::from_secs(1);
