@@ -36,7 +36,7 @@ pub use direct::{DirectIo, DirectIoError};
 pub use glommio::huge_pool::{PoolPages, SmallBecause};
 pub use huge_alloc::HugePageAlloc;
 pub use start_error::StartError;
-pub use uring::{Facts as UringFacts, UringError};
+pub use uring::{Facts as UringFacts, URING_OPERATIONS, UringError};
 
 #[cfg(test)]
 mod tests;

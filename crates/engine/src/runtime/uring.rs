@@ -10,8 +10,9 @@ use rustix::process::{Resource, getrlimit};
 /// Locked memory that glommio asks for before it starts, whatever it then uses.
 const MEMLOCK_MIN: u64 = 512 * 1024;
 
-/// The operations that glommio 0.9 refuses to start without (it exits the process over them).
-const REQUIRED: [(u8, &str); 23] = [
+/// The operations of io_uring without which the engine does not open, by number and the kernel's
+/// name: those that glommio 0.9 refuses to start without (it would exit the process over them).
+pub const URING_OPERATIONS: [(u8, &str); 23] = [
     (opcode::Nop::CODE, "NOP"),
     (opcode::Readv::CODE, "READV"),
     (opcode::Writev::CODE, "WRITEV"),
@@ -93,7 +94,7 @@ pub(crate) fn check() -> Result<(), UringError> {
     IoUring::new(2)
         .and_then(|ring| ring.submitter().register_probe(&mut probe))
         .map_err(|source| UringError::Refused { source, facts })?;
-    let lacking = REQUIRED.iter().filter(|(code, _)| !probe.is_supported(*code));
+    let lacking = URING_OPERATIONS.iter().filter(|(code, _)| !probe.is_supported(*code));
     let operations: Vec<_> = lacking.map(|(_, name)| *name).collect();
     if operations.is_empty() { Ok(()) } else { Err(UringError::Missing { operations }) }
 }
@@ -190,6 +191,14 @@ mod tests {
         let source = io::Error::from_raw_os_error(libc::EPERM);
         let text = UringError::Refused { source, facts: allowed }.to_string();
         assert!(text.contains("seccomp profile"), "{text}");
+    }
+
+    #[test]
+    fn operations_are_named_once() {
+        let mut codes: Vec<u8> = URING_OPERATIONS.iter().map(|(code, _)| *code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), URING_OPERATIONS.len());
     }
 
     #[test]
