@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
@@ -34,8 +35,13 @@ const A_REQUEST: u32 = 1000;
 const BATCHES: u32 = 10;
 /// Messages of a large batch, 1 KB each.
 const LARGE: u32 = 100;
-/// Calls that the producer has outstanding.
+/// Messages of a batch of the append benchmark, 1 KB each.
+const STANDARD: u32 = 1000;
+/// Partitions that get one of those in a pair: those that gave up their handles longest ago.
+const VISITED: u32 = 2000;
+/// Calls that the producer has outstanding, and their bytes.
 const OUTSTANDING: usize = 512;
+const OUTSTANDING_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Parser)]
 struct Args {
@@ -128,7 +134,7 @@ fn tell(table: &mut Table, told: &Told) {
 }
 
 /// A row: what the measured process calls it, its unit, its name, what it is to reach.
-const ROWS: [(&str, Unit, &str, &str); 14] = [
+const ROWS: [(&str, Unit, &str, &str); 15] = [
     ("create", Unit::Ms, "created, by requests of 1,000", ""),
     ("create_longest", Unit::Ms, "the longest of those requests", ""),
     ("close", Unit::Ms, "closed, appended to a moment ago", ""),
@@ -143,6 +149,12 @@ const ROWS: [(&str, Unit, &str, &str); 14] = [
     ("append", Unit::PerS, "batches of 1 KB, ten in a row to a partition", "60 %; 80 %"),
     ("scattered", Unit::PerS, "batches of 1 KB, one to each partition in turn", "60 %; 80 %"),
     ("large", Unit::PerS, "batches of 100 x 1 KB, one to each partition in turn", "60 %; 80 %"),
+    (
+        "standard",
+        Unit::PerS,
+        "batches of 1,000 x 1 KB, one to each partition in turn",
+        "60 %; 80 %",
+    ),
 ];
 
 /// The measured process.
@@ -158,11 +170,11 @@ fn be_measured(dir: &Path, step: Step, partitions: u32) -> Result<(), Failed> {
             say("empty", mib(process::resident_bytes()?));
             create(&engine.client(), partitions)?;
             let (client, count) = (engine.client(), partitions * BATCHES);
-            append(&client, FEW, count, 1, &batch)?;
-            say("first", append(&client, partitions, count, BATCHES, &batch)?);
+            append(&client, FEW, 0..count, 1, &batch)?;
+            say("first", append(&client, partitions, 0..count, BATCHES, &batch)?);
         }
         Step::Kill => {
-            append(&engine.client(), partitions, partitions * BATCHES, BATCHES, &batch)?;
+            append(&engine.client(), partitions, 0..partitions * BATCHES, BATCHES, &batch)?;
             println!("ready");
             io::stdout().flush()?;
             // Killed here, or let go because the benchmark itself has died.
@@ -248,14 +260,17 @@ fn compare(client: &Client, partitions: u32) -> Result<(), Failed> {
         ("append", 1, BATCHES, small),
         ("scattered", 1, 1, small),
         ("large", LARGE, 1, partitions),
+        ("standard", STANDARD, 1, partitions.min(VISITED)),
     ];
     for (name, messages, run, count) in ways {
         let batch = micro::batches(messages, 1000)?.remove(0);
         let mut rates = [0.0, 0.0];
         for pair in 0..2 {
+            // The second time not the same partitions, where not all of them have their turn.
+            let visits = pair as u32 * count..(pair as u32 + 1) * count;
             for side in [pair, 1 - pair] {
                 let over = if side == 0 { partitions } else { FEW };
-                rates[side] += append(client, over, count, run, &batch)? / 2.0;
+                rates[side] += append(client, over, visits.clone(), run, &batch)? / 2.0;
             }
         }
         say(name, rates[0]);
@@ -264,19 +279,27 @@ fn compare(client: &Client, partitions: u32) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Appends `count` batches to the first `over` partitions, `run` of them in a row to one, and waits
-/// until all are written: batches a second.
-fn append(client: &Client, over: u32, count: u32, run: u32, batch: &Bytes) -> Result<f64, Failed> {
+/// Appends the batches `numbers` to the first `over` partitions in turn, `run` of them in a row to one,
+/// and waits until all are written: batches a second.
+fn append(
+    client: &Client,
+    over: u32,
+    numbers: Range<u32>,
+    run: u32,
+    batch: &Bytes,
+) -> Result<f64, Failed> {
     let topic = u32::from(over == FEW);
     let place = |number: u32| partition(topic, number % over);
+    let (count, visits) = (numbers.end - numbers.start, numbers.start / run..numbers.end / run);
+    let outstanding = (OUTSTANDING_BYTES / batch.len()).clamp(1, OUTSTANDING);
     let start = Instant::now();
-    let mut calls = Calls::default();
-    for number in 0..count {
+    let mut calls = Calls { calls: VecDeque::new(), outstanding };
+    for number in numbers {
         calls.add(client.append(place(number / run), batch.clone(), Ack::Appended))?;
     }
     calls.end()?;
-    let mut flushes = Calls::default();
-    for number in 0..over {
+    let mut flushes = Calls { calls: VecDeque::new(), outstanding: OUTSTANDING };
+    for number in visits.take(over as usize) {
         flushes.add(client.flush(place(number), Ack::Written))?;
     }
     flushes.end()?;
@@ -284,20 +307,17 @@ fn append(client: &Client, over: u32, count: u32, run: u32, batch: &Bytes) -> Re
 }
 
 /// Calls in flight, waited for in their order.
-struct Calls<V, E>(VecDeque<Call<V, E>>);
-
-impl<V, E> Default for Calls<V, E> {
-    fn default() -> Self {
-        Calls(VecDeque::new())
-    }
+struct Calls<V, E> {
+    calls: VecDeque<Call<V, E>>,
+    outstanding: usize,
 }
 
 impl<V, E: From<Unavailable> + std::error::Error + Send + Sync + 'static> Calls<V, E> {
     /// Adds one; where there are enough, the oldest must have been answered well before.
     fn add(&mut self, call: Call<V, E>) -> Result<(), Failed> {
-        self.0.push_back(call);
-        if self.0.len() > OUTSTANDING
-            && let Some(oldest) = self.0.pop_front()
+        self.calls.push_back(call);
+        if self.calls.len() > self.outstanding
+            && let Some(oldest) = self.calls.pop_front()
         {
             oldest.wait()?;
         }
@@ -306,7 +326,7 @@ impl<V, E: From<Unavailable> + std::error::Error + Send + Sync + 'static> Calls<
 
     /// All must have been answered well.
     fn end(self) -> Result<(), Failed> {
-        for call in self.0 {
+        for call in self.calls {
             call.wait()?;
         }
         Ok(())

@@ -1,14 +1,18 @@
 //! The commands that measure nothing: they compare results, judge a machine, and render.
 
 use std::error::Error;
+use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::args::{CompareArgs, DoctorArgs, Files, ReportArgs};
+use serde_json::Value;
+
+use crate::args::{CompareArgs, DoctorArgs, Files, MovedArgs, ReportArgs, SchemaArgs};
 use crate::compare::{self, Side};
 use crate::doctor;
 use crate::interrupt::Interrupt;
 use crate::outputs::{print, read_json, write};
-use crate::report::{html, schema};
+use crate::report::html;
 
 /// A condition holds, or the machine is not fit.
 const EXIT_HOLDS: u8 = 1;
@@ -38,6 +42,43 @@ fn side(Files(paths): &Files) -> Result<Side, String> {
     Ok(Side { name: names.join(", "), runs })
 }
 
+/// `moved`.
+pub(crate) fn moved(args: &MovedArgs) -> Result<ExitCode, Box<dyn Error>> {
+    let read = |files: &Files| -> Result<Vec<Value>, String> {
+        let paths = json_files(files)?;
+        paths.iter().map(|path| read_json(path)).collect()
+    };
+    let (a, b) = (read(&args.a)?, read(&args.b)?);
+    let moved = compare::moved(&a, &b, args.confidence, args.least / 100.0)?;
+    print(|out| match args.json {
+        true => writeln!(out, "{:#}", moved.to_json()),
+        false => moved.print(out),
+    })?;
+    Ok(if moved.has_worse() { ExitCode::from(EXIT_HOLDS) } else { ExitCode::SUCCESS })
+}
+
+/// The files themselves, and those in directories among them whose names end with `.json`.
+fn json_files(Files(paths): &Files) -> Result<Vec<PathBuf>, String> {
+    let mut files = Vec::new();
+    for path in paths.iter() {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let cannot = |error| format!("cannot read {}: {error}", path.display());
+        let before = files.len();
+        for entry in fs::read_dir(path).map_err(cannot)? {
+            let file = entry.map_err(cannot)?.path();
+            files.extend(file.extension().is_some_and(|end| end == "json").then_some(file));
+        }
+        if files.len() == before {
+            return Err(format!("{} has no result in it (*.json)", path.display()));
+        }
+        files[before..].sort();
+    }
+    Ok(files)
+}
+
 /// `doctor`.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Box<dyn Error>> {
     if !args.dir.is_dir() {
@@ -60,7 +101,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 /// `schema`.
-pub(crate) fn schema() -> Result<ExitCode, Box<dyn Error>> {
-    print(|out| out.write_all(schema::RUN.as_bytes()))?;
+pub(crate) fn schema(args: &SchemaArgs) -> Result<ExitCode, Box<dyn Error>> {
+    print(|out| writeln!(out, "{:#}", args.of.schema()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,7 +11,7 @@ use crate::args::{CeilingArgs, Cli, Command, CrashArgs, OutputArgs, RunArgs, Ver
 use crate::ceiling::{Ceiling, CeilingError, Step, sweep};
 use crate::crash;
 use crate::engine_load::Corelog;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Slow};
 use crate::kept::Kept;
 use crate::machine::Machine;
 use crate::outputs::{Outputs, print};
@@ -31,6 +31,9 @@ const EXIT_FAILED: u8 = 2;
 /// Stopped by SIGINT or SIGTERM, as shells say it.
 const EXIT_STOPPED: u8 = 130;
 
+/// Where there is nothing to report.
+const NOTHING: &str = "corelog-bench: stopped before anything was measured";
+
 /// Runs what the command line asks for.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
@@ -42,9 +45,10 @@ pub fn main() -> ExitCode {
             crash::append_until_killed(&args).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
         Command::Compare(args) => after::compare(&args),
+        Command::Moved(args) => after::moved(&args),
         Command::Doctor(args) => after::doctor(&args),
         Command::Report(args) => after::report(&args),
-        Command::Schema => after::schema(),
+        Command::Schema(args) => after::schema(&args),
     };
     match done {
         Ok(code) => code,
@@ -72,6 +76,7 @@ fn run_engine(args: &RunArgs) -> Result<ExitCode, Box<dyn Error>> {
     let outputs = Outputs::check(args.place.json.as_deref(), &args.output)?;
     account::arm();
     let mut place = Place::take(args.place.dir.as_deref(), args.place.keep)?;
+    let _slow = when_slow(&interrupt, &place);
     let machine = Machine::look(place.path());
     let quiet = args.place.quiet || outputs.json_to_stdout();
     let progress = Progress::new("round", settings.rounds, quiet);
@@ -89,13 +94,14 @@ fn run_engine(args: &RunArgs) -> Result<ExitCode, Box<dyn Error>> {
         ran => ran?,
     };
     let report = Report { settings: &settings, machine: &machine, outcome: &outcome, started };
-    if !outcome.is_empty() && !quiet {
-        print(|out| report.print(out))?;
+    match outcome.is_empty() {
+        true => eprintln!("{NOTHING}"),
+        false if quiet => {}
+        false => print(|out| report.print(out))?,
     }
     outputs.write(&report)?;
     tell_kept(&place);
-    let stopped = outcome.ended == Ended::Interrupted;
-    Ok(if stopped { ExitCode::from(EXIT_STOPPED) } else { ExitCode::SUCCESS })
+    Ok(after(outcome.ended))
 }
 
 fn kill_processes(args: &CrashArgs) -> Result<ExitCode, Box<dyn Error>> {
@@ -104,6 +110,7 @@ fn kill_processes(args: &CrashArgs) -> Result<ExitCode, Box<dyn Error>> {
     let interrupt = Interrupt::on_signals()?;
     let outputs = Outputs::check(args.place.json.as_deref(), &OutputArgs::default())?;
     let mut place = Place::take(args.place.dir.as_deref(), args.place.keep)?;
+    let _slow = when_slow(&interrupt, &place);
     let quiet = args.place.quiet || outputs.json_to_stdout();
     let progress = Progress::new("process", args.lives, quiet);
     let mut note = |number: u32| progress.begin(number);
@@ -122,8 +129,7 @@ fn kill_processes(args: &CrashArgs) -> Result<ExitCode, Box<dyn Error>> {
     }
     outputs.write_json(&outcome.to_json(&settings))?;
     tell_kept(&place);
-    let stopped = outcome.ended == Ended::Interrupted;
-    Ok(if stopped { ExitCode::from(EXIT_STOPPED) } else { ExitCode::SUCCESS })
+    Ok(after(outcome.ended))
 }
 
 fn verify_kept(args: &VerifyArgs) -> Result<ExitCode, Box<dyn Error>> {
@@ -160,7 +166,7 @@ fn measure_ceiling(args: &CeilingArgs) -> Result<ExitCode, Box<dyn Error>> {
     let interrupt = Interrupt::on_signals()?;
     let outputs = Outputs::check(args.place.json.as_deref(), &OutputArgs::default())?;
     let place = Place::take(args.place.dir.as_deref(), args.place.keep)?;
-    place.need_space(sweep::space_needed(args))?;
+    place.need_space(sweep::space_needed(args), Some("--total"))?;
     let machine = Machine::look(place.path());
     let ceiling = Ceiling::new(place.ceiling_dir()?, interrupt);
     let quiet = args.place.quiet || outputs.json_to_stdout();
@@ -168,12 +174,33 @@ fn measure_ceiling(args: &CeilingArgs) -> Result<ExitCode, Box<dyn Error>> {
     let measured = sweep::measure(&ceiling, args, &mut |number| progress.begin(number));
     drop(progress);
     let sweep = measured?;
-    if !quiet {
-        print(|out| sweep.print(&machine, out))?;
+    match sweep.is_empty() {
+        true => eprintln!("{NOTHING}"),
+        false if quiet => {}
+        false => print(|out| sweep.print(&machine, out))?,
     }
     outputs.write_json(&sweep.to_json(&machine))?;
     tell_kept(&place);
-    Ok(ExitCode::SUCCESS)
+    Ok(after(sweep.ended))
+}
+
+fn after(ended: Ended) -> ExitCode {
+    match ended {
+        Ended::Interrupted => ExitCode::from(EXIT_STOPPED),
+        Ended::Complete | Ended::TimeLimit => ExitCode::SUCCESS,
+    }
+}
+
+/// Says what can be done where a stop takes long.
+fn when_slow(interrupt: &Interrupt, place: &Place) -> Slow {
+    let path = place.path().to_owned();
+    interrupt.when_slow(move || {
+        eprintln!(
+            "corelog-bench: stopping; what the engine has begun must end first. A second signal \
+             ends this at once and leaves the files in {}",
+            path.display()
+        );
+    })
 }
 
 fn tell_kept(place: &Place) {

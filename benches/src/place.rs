@@ -121,11 +121,13 @@ impl Place {
             .map_err(|error| PlaceError::new(&self.path, Why::Settle(error.into())))
     }
 
-    /// Refuses when the file system has less than `bytes` available.
-    pub fn need_space(&self, bytes: u64) -> Result<(), PlaceError> {
+    /// Refuses when the file system has less than `bytes` available. `lower` names the flag that
+    /// asks for less, where there is one.
+    pub fn need_space(&self, bytes: u64, lower: Option<&'static str>) -> Result<(), PlaceError> {
         let available = self.available()?;
         if available < bytes {
-            return Err(PlaceError::new(&self.path, Why::NoSpace { needed: bytes, available }));
+            let why = Why::NoSpace { needed: bytes, available, lower };
+            return Err(PlaceError::new(&self.path, why));
         }
         Ok(())
     }
@@ -214,7 +216,7 @@ enum Why {
     Look(io::Error),
     Clean(io::Error),
     Settle(io::Error),
-    NoSpace { needed: u64, available: u64 },
+    NoSpace { needed: u64, available: u64, lower: Option<&'static str> },
 }
 
 impl PlaceError {
@@ -237,16 +239,20 @@ impl fmt::Display for PlaceError {
                 "{path} was not kept by corelog-bench (it holds no {MARKER}); name the --dir of a \
                  run with --keep"
             ),
-            Why::InUse => write!(f, "{path} is in use by another corelog-bench"),
+            Why::InUse => write!(
+                f,
+                "{path} is in use by another corelog-bench; wait for its end or name another --dir"
+            ),
             Why::Make(source) => write!(f, "cannot make {path}: {source}"),
             Why::Look(source) => write!(f, "cannot look into {path}: {source}"),
             Why::Clean(source) => write!(f, "cannot clean up {path}: {source}"),
             Why::Settle(source) => write!(f, "cannot flush the file system of {path}: {source}"),
-            Why::NoSpace { needed, available } => write!(
+            Why::NoSpace { needed, available, lower } => write!(
                 f,
-                "{} needed in {path} and {} available; lower --total or name another --dir",
+                "{} needed in {path} and {} available; {}name another --dir",
                 crate::size::human(*needed),
-                crate::size::human(*available)
+                crate::size::human(*available),
+                lower.map_or(String::new(), |flag| format!("lower {flag} or "))
             ),
         }
     }
@@ -368,8 +374,10 @@ pub(crate) mod tests {
     #[test]
     fn a_disk_that_is_too_small_is_refused_before_the_run() {
         let place = test_dir("place-space");
-        place.need_space(1).unwrap();
-        let error = place.need_space(u64::MAX).unwrap_err();
-        assert!(error.to_string().contains("lower --total"), "{error}");
+        place.need_space(1, None).unwrap();
+        let error = place.need_space(u64::MAX, Some("--total")).unwrap_err().to_string();
+        assert!(error.contains("lower --total or name another --dir"), "{error}");
+        let error = place.need_space(u64::MAX, None).unwrap_err().to_string();
+        assert!(!error.contains("lower") && error.contains("; name another --dir"), "{error}");
     }
 }

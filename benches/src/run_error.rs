@@ -1,8 +1,11 @@
 //! Why a run could not be finished, and what its exit status says about it.
 
+use std::error::Error;
 use std::fmt;
+use std::io;
 
 use corelog_format::BuildError;
+use rustix::io::Errno;
 
 use crate::ceiling::{CeilingError, Step};
 use crate::check::Mismatch;
@@ -44,14 +47,37 @@ impl fmt::Display for RunError {
             RunError::Content(error) => write!(f, "building batches: {error}"),
             RunError::Place(error) => error.fmt(f),
             RunError::Ceiling(error) => write!(f, "the ceiling: {error}"),
-            RunError::Engine { doing, source } => write!(f, "{doing}: {source}"),
+            RunError::Engine { doing, source } => {
+                write!(f, "{doing}: {source}{}", advice(source.as_ref()))
+            }
             RunError::Mismatch(mismatch) => write!(f, "bytes differ: {mismatch}"),
             RunError::Interrupted => write!(f, "stopped"),
         }
     }
 }
 
-impl std::error::Error for RunError {}
+/// What to do about a limit of this process, which the engine may meet at any file.
+fn advice(error: &(dyn Error + 'static)) -> &'static str {
+    let mut cause = Some(error);
+    let mut errno = None;
+    while let Some(error) = cause.filter(|_| errno.is_none()) {
+        errno = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+        cause = error.source();
+    }
+    match errno.map(Errno::from_raw_os_error) {
+        Some(Errno::MFILE) => {
+            "; raise the limit of open files (`ulimit -n`) or use fewer \
+                               --partitions"
+        }
+        Some(Errno::NOSPC) => {
+            "; the disk filled up meanwhile: free some space, lower --total or \
+                               name another --dir"
+        }
+        _ => "",
+    }
+}
+
+impl Error for RunError {}
 
 impl From<BuildError> for RunError {
     fn from(error: BuildError) -> RunError {
@@ -80,5 +106,22 @@ impl From<Mismatch> for RunError {
 impl From<Interrupted> for RunError {
     fn from(_: Interrupted) -> RunError {
         RunError::Interrupted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_the_engine_met_come_with_what_to_do() {
+        for (errno, words) in
+            [(Errno::MFILE, "`ulimit -n`"), (Errno::NOSPC, "lower --total"), (Errno::IO, "")]
+        {
+            let source: EngineError = io::Error::from(errno).into();
+            let error = RunError::Engine { doing: "appending".to_owned(), source }.to_string();
+            assert!(error.starts_with("appending: ") && error.contains(words), "{error}");
+            assert_eq!(error.contains("; "), !words.is_empty(), "{error}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::Args;
 
 use crate::compare::Gate;
+use crate::report::schema::Document;
 
 /// Two sides, and what must not have changed.
 #[derive(Debug, Clone, Args)]
@@ -28,6 +29,30 @@ pub(crate) struct CompareArgs {
     /// Confidence of the intervals, in percent
     #[arg(long, value_name = "PERCENT", default_value = "99", value_parser = confidence)]
     pub(crate) confidence: f64,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Results of the benchmarks in benches/micro, before and after.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MovedArgs {
+    /// Results of `--json` before the change: a file, several with commas, or a directory of them
+    #[arg(value_name = "A")]
+    pub(crate) a: Files,
+
+    /// The same after it
+    #[arg(value_name = "B")]
+    pub(crate) b: Files,
+
+    /// Confidence of the intervals, in percent; with a hundred rows, one of 99 is always wrong
+    #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = confidence)]
+    pub(crate) confidence: f64,
+
+    /// Changes below this are none, however sure they are, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    pub(crate) least: f64,
 
     /// Print JSON
     #[arg(long)]
@@ -72,6 +97,14 @@ pub(crate) struct ReportArgs {
     /// Where the page goes
     #[arg(long, value_name = "FILE")]
     pub(crate) html: PathBuf,
+}
+
+/// Which schema.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SchemaArgs {
+    /// The command
+    #[arg(value_enum, value_name = "COMMAND", default_value = "run")]
+    pub(crate) of: Document,
 }
 
 fn confidence(text: &str) -> Result<f64, String> {

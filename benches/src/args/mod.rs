@@ -14,7 +14,7 @@ mod verify;
 use clap::{Parser, Subcommand};
 
 pub(crate) use self::ceiling::CeilingArgs;
-pub(crate) use self::compare::{CompareArgs, DoctorArgs, Files, ReportArgs};
+pub(crate) use self::compare::{CompareArgs, DoctorArgs, Files, MovedArgs, ReportArgs, SchemaArgs};
 pub(crate) use self::crash::CrashArgs;
 pub(crate) use self::output::OutputArgs;
 pub(crate) use self::place::PlaceArgs;
@@ -58,6 +58,10 @@ pub(crate) enum Command {
     /// Exit status: 0 compared, 1 a --fail-if holds, 2 usage, or a figure that --fail-if names is
     /// not there.
     Compare(CompareArgs),
+    /// Says which rows of the benchmarks in benches/micro are not what they were
+    ///
+    /// Exit status: 0 none is worse, 1 one is worse or gone, 2 usage, or no results.
+    Moved(MovedArgs),
     /// Says whether this machine and a directory are fit, and what to do where they are not
     ///
     /// Exit status: 0 fit (things may be poor), 1 the engine cannot work here, 2 usage or I/O
@@ -65,8 +69,8 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Makes the page for browsers from a result
     Report(ReportArgs),
-    /// Prints the JSON Schema of a result of `run`
-    Schema,
+    /// Prints the JSON Schema of what a command writes with --json
+    Schema(SchemaArgs),
 }
 
 /// The name of the hidden command.

@@ -145,6 +145,9 @@ pub(crate) struct RunArgs {
 /// Rounds unless given: enough for an interval, few enough for a minute.
 const ROUNDS: u32 = 9;
 
+/// Shards share a CPU in tests; hundreds of them do not even start in time.
+const SHARDS_A_CPU: usize = 16;
+
 /// Longest that a run goes on whose length the user did not say.
 const TIME_LIMIT: Duration = Duration::from_secs(50);
 
@@ -162,6 +165,12 @@ impl RunArgs {
         }
         let block = check_block("--ceiling-block", self.ceiling_block)?;
         let shards = self.shards.unwrap_or_else(|| default_shards(cpus));
+        if usize::from(shards) > SHARDS_A_CPU * cpus {
+            return Err(format!(
+                "--shards {shards}: this machine has {cpus} CPUs, and more than {SHARDS_A_CPU} \
+                 shards a CPU only wait for each other; lower --shards"
+            ));
+        }
         let producers = self.producers.unwrap_or(workload.producers);
         let is_default = self.total.is_none() && self.rounds.is_none() && self.duration.is_none();
         let rounds = if self.duration.is_some() { 1 } else { ROUNDS };
@@ -402,5 +411,13 @@ mod tests {
         // One message that fills the 64 MiB to the byte, and one byte more.
         assert!(run("--batch-messages 1 --message-size 67108560").is_ok());
         assert!(run("--batch-messages 1 --message-size 67108561").is_err());
+    }
+
+    #[test]
+    fn shards_have_cpus_to_run_on() {
+        let (args, _) = run("--shards 33").unwrap();
+        let error = args.settings(2).unwrap_err();
+        assert!(error.contains("2 CPUs") && error.contains("lower --shards"), "{error}");
+        assert!(run("--shards 32").unwrap().0.settings(2).is_ok());
     }
 }

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Ceiling, CeilingError, Granted, Many, Shape, Synced};
+use super::{Ceiling, CeilingError, Granted, Many, Shape, Step, Synced};
 use crate::args::CeilingArgs;
 use crate::latency::Latency;
 use crate::machine::Machine;
+use crate::report::{SCHEMA, ended_name, percentiles, program};
+use crate::run::Ended;
 use crate::size;
 use crate::stats::{mb_per_s, median};
 
@@ -24,8 +26,11 @@ pub(crate) struct Sweep {
     pub(crate) cells: Vec<Cell>,
     pub(crate) synced: Synced,
     many: Vec<ManyCell>,
-    pub(crate) granted: Granted,
+    /// None when not one measurement was whole.
+    pub(crate) granted: Option<Granted>,
+    /// Rounds that are whole.
     rounds: u32,
+    pub(crate) ended: Ended,
 }
 
 /// Synced writes of one size at one depth by one method.
@@ -73,47 +78,72 @@ pub(crate) fn measure(
         write_mb_per_s: Vec::new(),
         read_mb_per_s: Vec::new(),
     };
-    let mut cells: Vec<Cell> = args.shapes().into_iter().map(cell).collect();
+    let cells: Vec<Cell> = args.shapes().into_iter().map(cell).collect();
     let many = |many| ManyCell { many, per_s: Vec::new(), latency: Latency::default() };
-    let mut many: Vec<ManyCell> = args.synced().into_iter().map(many).collect();
-    let mut synced = Synced::default();
-    let mut granted = None;
+    let many: Vec<ManyCell> = args.synced().into_iter().map(many).collect();
+    let mut sweep = Sweep {
+        cells,
+        synced: Synced::default(),
+        many,
+        granted: None,
+        rounds: 0,
+        ended: Ended::Complete,
+    };
     for round in 0..args.rounds {
         note(round);
-        for cell in &mut cells {
+        match sweep.round(ceiling, args) {
+            Ok(()) => sweep.rounds += 1,
+            // What was measured until then counts.
+            Err(error) if error.step == Step::Interrupted => {
+                sweep.ended = Ended::Interrupted;
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sweep)
+}
+
+impl Sweep {
+    /// Measures every cell once.
+    fn round(&mut self, ceiling: &Ceiling, args: &CeilingArgs) -> Result<(), CeilingError> {
+        for cell in &mut self.cells {
             let wrote = ceiling.write_once(cell.bytes, cell.shape)?;
             let read = ceiling.read_once(cell.bytes, cell.shape)?;
             ceiling.remove_files(cell.shape.rings)?;
             cell.write_mb_per_s.push(mb_per_s(wrote.bytes, wrote.elapsed));
             cell.read_mb_per_s.push(mb_per_s(read.bytes, read.elapsed));
-            granted = Some(wrote.granted);
+            self.granted = Some(wrote.granted);
         }
         if args.synced_samples > 0 {
-            synced.merge(&ceiling.synced_once(args.synced_samples, SYNCED_BUDGET)?);
+            self.synced.merge(&ceiling.synced_once(args.synced_samples, SYNCED_BUDGET)?);
         }
-        for cell in &mut many {
+        for cell in &mut self.many {
             let measured = ceiling.synced_many(cell.many, args.synced_time.0)?;
             cell.per_s.push(measured.per_s);
             cell.latency.merge(&measured.latency);
         }
+        Ok(())
     }
-    let granted = granted.expect("at least one round of one cell");
-    Ok(Sweep { cells, synced, many, granted, rounds: args.rounds })
-}
 
-impl Sweep {
+    /// Whether nothing at all was measured.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.granted.is_none()
+    }
+
     /// The table for people.
     pub(crate) fn print(&self, machine: &Machine, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{}", machine.line())?;
         writeln!(
             out,
             "raw io_uring, O_DIRECT, fresh allocated files, one request = one block; {}; medians \
-             of {} rounds\n",
-            describe(self.granted),
-            self.rounds
+             of {} rounds{}\n",
+            self.granted.map_or_else(|| "nothing measured".to_owned(), describe),
+            self.rounds,
+            if self.ended == Ended::Interrupted { " (then stopped)" } else { "" },
         )?;
         writeln!(out, "{:>9} {:>6} {:>14} {:>14}", "block", "depth", "write MB/s", "read MB/s")?;
-        for cell in &self.cells {
+        for cell in self.cells.iter().filter(|cell| !cell.read_mb_per_s.is_empty()) {
             writeln!(
                 out,
                 "{:>9} {:>6} {:>14.0} {:>14.0}",
@@ -142,7 +172,8 @@ impl Sweep {
     }
 
     fn print_many(&self, out: &mut dyn Write) -> io::Result<()> {
-        if self.many.is_empty() {
+        let measured = || self.many.iter().filter(|cell| !cell.per_s.is_empty());
+        if measured().next().is_none() {
             return Ok(());
         }
         writeln!(out, "\nsynced writes, many in flight on one file, on written blocks")?;
@@ -151,7 +182,7 @@ impl Sweep {
             "{:>9} {:>6} {:>16} {:>10} {:>10} {:>10} {:>10}",
             "block", "depth", "method", "a second", "MB/s", "p50 us", "p99 us"
         )?;
-        for ManyCell { many, per_s, latency } in &self.many {
+        for ManyCell { many, per_s, latency } in measured() {
             let per_s = median(per_s).unwrap_or(0.0);
             writeln!(
                 out,
@@ -189,21 +220,19 @@ impl Sweep {
                 "depth": cell.many.depth,
                 "method": cell.many.method.name(),
                 "writes_per_s": median(&cell.per_s),
-                "latency_us": {
-                    "p50": cell.latency.percentile_us(50.0),
-                    "p99": cell.latency.percentile_us(99.0),
-                    "max": cell.latency.max_us(),
-                    "count": cell.latency.count(),
-                },
+                "latency_us": percentiles(&cell.latency),
                 "rounds": { "writes_per_s": cell.per_s },
             })
         };
         let (method, best) = self.synced.best();
         let measured = best.count() > 0;
         json!({
-            "schema": 1,
+            "schema": SCHEMA,
+            "program": program(),
             "machine": machine.to_json(),
-            "granted": granted_json(self.granted),
+            "ended": ended_name(self.ended),
+            "rounds": self.rounds,
+            "granted": self.granted.map(granted_json),
             "sweep": self.cells.iter().map(cell).collect::<Vec<_>>(),
             "synced_sweep": self.many.iter().map(many).collect::<Vec<_>>(),
             "sync_write_p50_us": measured.then(|| best.percentile_us(50.0)),

@@ -6,6 +6,7 @@
 
 mod environment;
 mod gate;
+mod moved;
 mod rows;
 mod text;
 
@@ -16,6 +17,7 @@ use crate::shift::shift;
 
 pub(crate) use environment::Difference;
 pub(crate) use gate::{Gate, Held};
+pub(crate) use moved::moved;
 
 /// Results of a side from which the runs themselves are the repeats.
 const RUNS_MIN: usize = 4;

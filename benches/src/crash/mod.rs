@@ -60,7 +60,8 @@ pub(crate) fn run(
 ) -> Result<Outcome, RunError> {
     let content = Content::of(settings.seed, &settings.sizes)?;
     let data = batches.saturating_mul(content.batch_len_mean()).saturating_mul(u64::from(lives));
-    place.need_space(data.saturating_add(SPACE_SLACK_BYTES))?;
+    let lower = Some("--lives, --batches");
+    place.need_space(data.saturating_add(SPACE_SLACK_BYTES), lower)?;
     let dir = place.round_dir(0);
     let demand = settings.demand(&content, usize::from(settings.in_flight));
     // Creates the topics; the child finds them.
@@ -81,28 +82,39 @@ pub(crate) fn run(
         note(life);
         let after = rng.draw_in(1, batches.max(1) + 1);
         let appender = Appender { settings, data: &dir, round: 0, batches, kill_after: after };
-        match appender.run_and_kill(&sent, interrupt) {
+        match live(&appender, &demand, stage, &sent, &mut outcome) {
+            // What was checked until then counts.
             Err(error) if error.is_interrupt() => {
                 outcome.ended = Ended::Interrupted;
                 break;
             }
-            killed => {
-                let Killed { acked } = killed?;
-                let start = Instant::now();
-                let engine = open(&dir, Demand { after_kill: true, ..demand.clone() })?;
-                outcome.opening.record(start.elapsed());
-                let found = check(&engine, stage, &acked, settings.partitions)?;
-                engine.close().map_err(closing)?;
-                outcome.lives += 1;
-                outcome.acked += acked.total() - sent.total();
-                outcome.beyond += found.sent.total() - acked.total();
-                outcome.messages += found.messages;
-                outcome.bytes += found.bytes;
-                sent = found.sent;
-            }
+            found => sent = found?,
         }
     }
     Ok(outcome)
+}
+
+/// One process: runs it behind what was `sent`, kills it, and reads what it left. What is there now.
+fn live(
+    appender: &Appender<'_>,
+    demand: &Demand,
+    stage: Stage<'_>,
+    sent: &Sent,
+    outcome: &mut Outcome,
+) -> Result<Sent, RunError> {
+    let Killed { acked } = appender.run_and_kill(sent, stage.interrupt)?;
+    let start = Instant::now();
+    let engine = open(appender.data, Demand { after_kill: true, ..demand.clone() })?;
+    let opening = start.elapsed();
+    let found = check(&engine, stage, &acked, appender.settings.partitions)?;
+    engine.close().map_err(closing)?;
+    outcome.lives += 1;
+    outcome.opening.record(opening);
+    outcome.acked += acked.total() - sent.total();
+    outcome.beyond += found.sent.total() - acked.total();
+    outcome.messages += found.messages;
+    outcome.bytes += found.bytes;
+    Ok(found.sent)
 }
 
 fn open(dir: &std::path::Path, demand: Demand) -> Result<<Corelog as Opener>::Engine, RunError> {

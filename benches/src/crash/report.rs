@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::Outcome;
+use crate::report::{SCHEMA, ended_name, percentiles, program};
 use crate::run::{Ended, Settings};
 use crate::size;
 
@@ -34,8 +35,9 @@ impl Outcome {
     /// For scripts.
     pub(crate) fn to_json(&self, settings: &Settings) -> Value {
         json!({
-            "schema": 1,
-            "ended": if self.ended == Ended::Interrupted { "interrupted" } else { "complete" },
+            "schema": SCHEMA,
+            "program": program(),
+            "ended": ended_name(self.ended),
             "killed": self.lives,
             "answered_batches": self.acked,
             "answered_when": settings.promise(),
@@ -43,11 +45,7 @@ impl Outcome {
             "missing_batches": 0,
             "checked_messages": self.messages,
             "checked_bytes": self.bytes,
-            "opening_us": {
-                "p50": self.opening.percentile_us(50.0),
-                "max": self.opening.max_us(),
-                "count": self.opening.count(),
-            },
+            "opening_us": percentiles(&self.opening),
         })
     }
 }

@@ -11,7 +11,7 @@ const PERCENTS: [f64; 20] = [
 ];
 
 /// The percentiles that reports have, in microseconds; all null without a sample.
-pub(super) fn percentiles(latency: &Latency) -> Value {
+pub(crate) fn percentiles(latency: &Latency) -> Value {
     let known = latency.count() > 0;
     let at = |percent| known.then(|| latency.percentile_us(percent));
     json!({

@@ -205,7 +205,8 @@ fn interval_json(interval: Option<(f64, f64)>) -> Value {
     interval.map_or(Value::Null, |(low, high)| json!([low, high]))
 }
 
-fn ended_name(ended: Ended) -> &'static str {
+/// How a run ended, as scripts know it.
+pub(crate) fn ended_name(ended: Ended) -> &'static str {
     match ended {
         Ended::Complete => "complete",
         Ended::TimeLimit => "time_limit",

@@ -16,6 +16,9 @@ mod text;
 
 use std::time::SystemTime;
 
+pub(crate) use curve::percentiles;
+pub(crate) use json::{ended_name, program};
+
 use crate::machine::Machine;
 use crate::results::Phase;
 use crate::run::{Outcome, Settings};

@@ -1,85 +1,69 @@
-//! The JSON Schema of a run's result, and the check that holds the report to it.
+//! The JSON Schemas of what the commands print for scripts, and the check that holds them to it.
 
-/// Draft 2020-12. Printed by `corelog-bench schema`.
-pub(crate) const RUN: &str = include_str!("../../schema/run-1.json");
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+/// Draft 2020-12.
+const RUN: &str = include_str!("../../schema/run-1.json");
+
+/// A document that a command writes with `--json`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Document {
+    Run,
+    Ceiling,
+    Compare,
+    Crash,
+    Doctor,
+    Moved,
+}
+
+impl Document {
+    /// Its schema, whole: what it shares with that of a run is defined there only.
+    pub(crate) fn schema(self) -> Value {
+        let own = match self {
+            Document::Run => RUN,
+            Document::Ceiling => include_str!("../../schema/ceiling-1.json"),
+            Document::Compare => include_str!("../../schema/compare-1.json"),
+            Document::Crash => include_str!("../../schema/crash-1.json"),
+            Document::Doctor => include_str!("../../schema/doctor-1.json"),
+            Document::Moved => include_str!("../../schema/moved-1.json"),
+        };
+        let parse = |text| serde_json::from_str::<Value>(text).expect("our schemas are JSON");
+        let mut schema = parse(own);
+        if self != Document::Run && own.contains("#/$defs/") {
+            let run = parse(RUN);
+            let (properties, definitions) = (&run["properties"], &run["$defs"]);
+            schema["$defs"] = json!({
+                "program": properties["program"],
+                "machine": properties["machine"],
+                "limit": definitions["limit"],
+                "latency": definitions["latency"],
+            });
+        }
+        schema
+    }
+}
 
 #[cfg(test)]
-pub(crate) mod tests {
+#[path = "../../tests/commands/schema.rs"]
+mod check;
+
+#[cfg(test)]
+mod tests {
     use std::time::SystemTime;
 
     use clap::Parser;
-    use serde_json::{Value, json};
 
+    use super::check::violations;
+    use super::*;
     use crate::args::{Cli, Command};
     use crate::engine_load::Corelog;
     use crate::interrupt::Interrupt;
     use crate::machine::Machine;
     use crate::report::Report;
 
-    /// What in `value` is not as `schema` has it. Knows the words that our schemas use: `$ref` to
-    /// `$defs`, `type`, `const`, `enum`, `minimum`, `properties`, `required`,
-    /// `additionalProperties`, `items`, `prefixItems`.
-    pub(crate) fn violations(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
-        if let Some(name) = schema["$ref"].as_str() {
-            let target = name.strip_prefix('#').and_then(|path| root.pointer(path));
-            return violations(root, target.expect("a definition"), value, at);
-        }
-        let mut found = Vec::new();
-        let types = match &schema["type"] {
-            Value::String(one) => vec![one.as_str()],
-            Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
-            _ => Vec::new(),
-        };
-        let is = |kind: &&str| match *kind {
-            "null" => value.is_null(),
-            "boolean" => value.is_boolean(),
-            "integer" => value.is_u64() || value.is_i64(),
-            "number" => value.is_number(),
-            "string" => value.is_string(),
-            "array" => value.is_array(),
-            "object" => value.is_object(),
-            other => panic!("no type {other}"),
-        };
-        if !types.is_empty() && !types.iter().any(is) {
-            found.push(format!("{at}: {value} is not {types:?}"));
-        }
-        if schema.get("const").is_some_and(|constant| constant != value) {
-            found.push(format!("{at}: {value} is not {}", schema["const"]));
-        }
-        if schema["enum"].as_array().is_some_and(|all| !all.contains(value)) {
-            found.push(format!("{at}: {value} is none of {}", schema["enum"]));
-        }
-        if let (Some(minimum), Some(number)) = (schema["minimum"].as_f64(), value.as_f64())
-            && number < minimum
-        {
-            found.push(format!("{at}: {number} is below {minimum}"));
-        }
-        if let Some(map) = value.as_object() {
-            let required = schema["required"].as_array().into_iter().flatten();
-            let missing = required.filter_map(Value::as_str).filter(|key| !map.contains_key(*key));
-            found.extend(missing.map(|key| format!("{at}: no {key}")));
-            for (key, value) in map {
-                let at = format!("{at}/{key}");
-                match (schema["properties"].get(key), schema.get("additionalProperties")) {
-                    (Some(schema), _) => found.extend(violations(root, schema, value, &at)),
-                    (None, Some(Value::Bool(false))) => found.push(format!("{at} is not known")),
-                    (None, Some(schema)) => found.extend(violations(root, schema, value, &at)),
-                    (None, None) => {}
-                }
-            }
-        }
-        for (number, one) in value.as_array().into_iter().flatten().enumerate() {
-            let at = format!("{at}/{number}");
-            let schema = schema["prefixItems"].get(number).or_else(|| schema.get("items"));
-            found.extend(
-                schema.map(|schema| violations(root, schema, one, &at)).unwrap_or_default(),
-            );
-        }
-        found
-    }
-
     fn schema() -> Value {
-        serde_json::from_str(super::RUN).unwrap()
+        Document::Run.schema()
     }
 
     #[test]
@@ -156,6 +140,30 @@ pub(crate) mod tests {
         ] {
             let found = broken(change);
             assert!(found.contains(word), "{word}: {found}");
+        }
+    }
+
+    /// Every reference of every schema leads somewhere in it.
+    #[test]
+    fn schemas_are_whole() {
+        fn references(value: &Value, found: &mut Vec<String>) {
+            if let Some(reference) = value["$ref"].as_str() {
+                found.push(reference.to_owned());
+            }
+            for one in value.as_object().into_iter().flatten().map(|(_, one)| one) {
+                references(one, found);
+            }
+            value.as_array().into_iter().flatten().for_each(|one| references(one, found));
+        }
+        for document in Document::value_variants() {
+            let schema = document.schema();
+            assert_eq!(schema["properties"]["schema"]["const"], crate::report::SCHEMA);
+            let mut found = Vec::new();
+            references(&schema, &mut found);
+            for reference in found {
+                let path = reference.strip_prefix('#').unwrap();
+                assert!(schema.pointer(path).is_some(), "{document:?}: {reference}");
+            }
         }
     }
 }

@@ -143,7 +143,7 @@ fn extent(settings: &Settings, place: &Place, content: &Content) -> Result<Exten
         true => Plan::shuffled(settings.producers, settings.partitions, batches, settings.seed),
     };
     if !settings.has(Step::Append) {
-        place.need_space(SPACE_SLACK_BYTES)?;
+        place.need_space(SPACE_SLACK_BYTES, None)?;
         return Ok(Extent { plan: plan(1), ceiling_bytes: CEILING_BYTES });
     }
     let kept_rounds = if place.keeps() { u64::from(settings.rounds) } else { 1 };
@@ -159,6 +159,7 @@ fn extent(settings: &Settings, place: &Place, content: &Content) -> Result<Exten
         let plan = plan(batches);
         place.need_space(
             SPACE_SLACK_BYTES + times * CEILING_BYTES + plan.lane_count() * batch_bytes,
+            None,
         )?;
         return Ok(Extent { plan, ceiling_bytes: CEILING_BYTES });
     }
@@ -167,7 +168,7 @@ fn extent(settings: &Settings, place: &Place, content: &Content) -> Result<Exten
     let bytes = plan.batches() * batch_bytes;
     // The engine's rounds, and the ceiling's files beside the last of them.
     let data = bytes.saturating_mul(times).saturating_mul(kept_rounds.saturating_add(1));
-    place.need_space(data.saturating_add(SPACE_SLACK_BYTES))?;
+    place.need_space(data.saturating_add(SPACE_SLACK_BYTES), Some("--total"))?;
     let ceiling_bytes = plan.timed_batches() * batch_bytes;
     Ok(Extent { plan, ceiling_bytes })
 }

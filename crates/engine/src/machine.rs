@@ -1,4 +1,4 @@
-//! What the engine takes from the machine: what drives its shards, how files are opened, and the pages
-//! under its buffers.
+//! What the engine takes from the machine: what drives its shards, how files are opened, the pages
+//! under its buffers, and what it asks of io_uring.
 
-pub use crate::runtime::{DirectIo, HugePageAlloc, Runtime, UnknownRuntime};
+pub use crate::runtime::{DirectIo, HugePageAlloc, Runtime, URING_OPERATIONS, UnknownRuntime};

@@ -39,6 +39,8 @@ pub struct Open {
     /// handle and every operation in flight on it are gone. `IoOp::Lock` with `WouldBlock` where
     /// another handle has it.
     pub lock: bool,
+    /// A hint: the file is short whatever happens, so that a close that frees it takes no time.
+    pub short: bool,
 }
 
 /// A writable, block-aligned buffer of a fixed capacity. Fresh contents are UNSPECIFIED (they may
@@ -144,7 +146,8 @@ pub trait File: 'static {
     /// Sets the length exactly (any byte count); bytes gained read as zeros.
     fn set_len(&self, len: u64) -> impl Future<Output = Result<(), IoError>>;
 
-    /// The length in bytes. Only recovery may ask: afterwards the appender knows the logical end.
+    /// The length in bytes; asked before anything was done through the handle it may be that of the
+    /// opening. Only recovery may ask: afterwards the appender knows the logical end.
     fn len(&self) -> impl Future<Output = Result<u64, IoError>>;
 
     /// Closes the file and reports the error of it. Await every read and write first.

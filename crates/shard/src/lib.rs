@@ -10,6 +10,7 @@
 //! | the owner hands it to its partition | `shard`, `partitions`, `life`, `tasks` |
 //! | a poll waits for messages, until it has some, its time is over or its caller gives up | `waits` |
 //! | the answer comes back, or `Closed` where the shard is gone | `reply`, `slab`, `free`, `records` |
+//! | who waits for it on a shard is woken there | `home`, `here` |
 //! | how long that took, what has happened, how much of it | `timing`, `stats`, `figures` |
 //!
 //! [`Shards::new`] makes the outside and a [`Seat`] for each shard. On its own thread each seat
@@ -59,6 +60,8 @@ mod context;
 mod error;
 mod figures;
 mod free;
+mod here;
+mod home;
 mod life;
 mod limits;
 mod mailbox;
@@ -87,6 +90,7 @@ pub use error::{
     AppendError, ControlError, FailureReason, OffsetError, PartitionFailure, PollError, Unavailable,
 };
 pub use figures::Scope;
+pub use here::glance;
 pub use limits::{ClientLimits, ShardLimits};
 pub use placement::PartitionId;
 pub use producer::Producer;

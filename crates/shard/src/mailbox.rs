@@ -76,9 +76,19 @@ impl<T> Receiver<T> {
         self.queue.try_recv().ok()
     }
 
+    /// True where no message waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// The receiver's sleep, for others who wake it.
+    pub(crate) fn sleep(&self) -> Arc<Sleep> {
+        Arc::clone(&self.sleep)
+    }
+
     /// Ends when a message waits or `done` says true. Only pushes wake: `done` may become true only
-    /// by a message that someone else on this thread popped. One task at a time may await this: the
-    /// mailbox has one waker. Cancel-safe.
+    /// by a message that someone else on this thread popped, or by one who notifies the receiver's
+    /// sleep behind it. One task at a time may await this: the mailbox has one waker. Cancel-safe.
     pub(crate) async fn ready_or(&self, done: impl Fn() -> bool) {
         let Receiver { queue, sleep } = self;
         poll_fn(|cx| {

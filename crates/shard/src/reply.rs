@@ -20,12 +20,12 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use crate::Unavailable;
+use crate::here::Waiter;
 use crate::limits::{Budget, Permit};
 use crate::slab::Slab;
-use crate::tasks::contained;
 use crate::thread::{ShardThread, block_on};
 
 /// The slots of one kind of request to one shard.
@@ -50,7 +50,7 @@ enum State<V, E> {
     #[default]
     Free,
     Waiting {
-        waker: Option<Waker>,
+        waiter: Option<Waiter>,
         permit: Permit,
         /// The shard wants to hear of it where the caller gives up.
         watched: bool,
@@ -104,7 +104,7 @@ impl<V, E: From<Unavailable>> Replies<V, E> {
                 // The slot is not given back: nobody will ask for one again.
                 return Err(Unavailable::Closed);
             }
-            *state = State::Waiting { waker: None, permit, watched: false };
+            *state = State::Waiting { waiter: None, permit, watched: false };
         }
         let claim = Claim { replies: Arc::clone(self), slot };
         let reply = Reply { replies: Arc::clone(self), slot, sent: false };
@@ -122,11 +122,11 @@ impl<V, E: From<Unavailable>> Replies<V, E> {
         for slot in self.slab.iter() {
             let mut state = slot.lock().unwrap_or_else(PoisonError::into_inner);
             match mem::take(&mut *state) {
-                State::Waiting { waker, permit, .. } => {
+                State::Waiting { waiter, permit, .. } => {
                     *state = State::Answered(Err(Unavailable::Closed.into()));
                     drop(state);
                     drop(permit);
-                    wake(waker);
+                    wake(waiter);
                 }
                 State::Abandoned { permit } => {
                     drop(state);
@@ -146,11 +146,11 @@ impl<V, E> Replies<V, E> {
     fn answer(&self, slot: u32, result: Result<V, E>) {
         let mut state = self.lock(slot);
         match mem::take(&mut *state) {
-            State::Waiting { waker, permit, .. } => {
+            State::Waiting { waiter, permit, .. } => {
                 *state = State::Answered(result);
                 drop(state);
                 drop(permit);
-                wake(waker);
+                wake(waiter);
             }
             State::Abandoned { permit } => {
                 drop(state);
@@ -163,12 +163,8 @@ impl<V, E> Replies<V, E> {
     }
 }
 
-/// A waker is foreign code: its panic is not the answering partition's.
-fn wake(waker: Option<Waker>) {
-    if let Some(waker) = waker {
-        // The message went to the panic hook; there is nobody else to tell.
-        let _ = contained(|| waker.wake());
-    }
+fn wake(waiter: Option<Waiter>) {
+    waiter.into_iter().for_each(Waiter::wake);
 }
 
 /// The answering side of a slot. Dropped unanswered, it answers `Closed`.
@@ -296,11 +292,11 @@ struct Claim<V, E> {
 impl<V, E> Claim<V, E> {
     /// The answer, or the claim back with `cx`'s waker registered.
     fn poll(self, cx: &Context<'_>) -> Result<Result<V, E>, Self> {
-        let mine = cx.waker().clone();
+        let mine = Waiter::new(cx.waker().clone());
         let mut state = self.replies.lock(self.slot);
         match mem::take(&mut *state) {
-            State::Waiting { waker: old, permit, watched } => {
-                *state = State::Waiting { waker: Some(mine), permit, watched };
+            State::Waiting { waiter: old, permit, watched } => {
+                *state = State::Waiting { waiter: Some(mine), permit, watched };
                 drop(state);
                 drop(old);
                 Err(self)
@@ -319,10 +315,10 @@ impl<V, E> Drop for Claim<V, E> {
     fn drop(&mut self) {
         let mut state = self.replies.lock(self.slot);
         match mem::take(&mut *state) {
-            State::Waiting { waker, permit, watched } => {
+            State::Waiting { waiter, permit, watched } => {
                 *state = State::Abandoned { permit };
                 drop(state);
-                drop(waker);
+                drop(waiter);
                 if let (true, Some(tell)) = (watched, &self.replies.tell) {
                     tell(self.slot);
                 }

@@ -6,9 +6,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Waker;
 
 use corelog_io::{Disk, Platform, Spawn};
 use corelog_storage::{
@@ -16,6 +18,8 @@ use corelog_storage::{
 };
 
 use crate::context::ShardContext;
+use crate::here::{self, Glance};
+use crate::home::wake;
 use crate::partitions::{Open, Partitions, Routed};
 use crate::records::{Lend, Records};
 use crate::reply::Reply;
@@ -47,6 +51,8 @@ pub(crate) struct State<P: Platform, L> {
     lender: L,
     pub(crate) partitions: RefCell<Partitions<P>>,
     pub(crate) tasks: Tasks,
+    /// The loop's, while it waits for its mailbox.
+    resting: RefCell<Option<Waker>>,
     /// Polls that wait for messages.
     waits: Rc<Waits>,
     /// Openings that wait for one of `limits.openings` places, and how many have one.
@@ -99,6 +105,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> Shard<P, L> {
             lender,
             partitions: RefCell::new(Partitions::new()),
             tasks: Tasks::default(),
+            resting: RefCell::default(),
             waits: Rc::default(),
             openings: RefCell::default(),
             opening: Cell::new(0),
@@ -135,10 +142,9 @@ impl<P: Platform, L: Lend<BytesOf<P>>> Shard<P, L> {
     pub async fn run(self) {
         let _mark = ShardThread::enter();
         let state = &self.state;
+        let entered = here::enter(&state.seat.handle.home, Rc::new(Rc::clone(state)));
         while !state.is_ending() {
-            // A task that looks into the mailbox may have met the end: its push woke this loop, which
-            // finds the mailbox empty.
-            state.seat.inbox.ready_or(|| state.is_ending()).await;
+            state.rest().await;
             // Under load the mailbox is never empty: others get their turn between two runs. After
             // one that copied much the device may have run dry: it gets what is ready for it.
             if state.drain().bytes >= state.seat.limits.run_bytes {
@@ -147,6 +153,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> Shard<P, L> {
                 state.yield_now().await;
             }
         }
+        drop(entered);
         state.end().await;
     }
 }
@@ -165,6 +172,22 @@ impl<P: Platform, L> State<P, L> {
 
     pub(crate) fn platform(&self) -> &P {
         self.shared.platform()
+    }
+
+    /// Ends when something has come in from other threads, or the shard is to end.
+    async fn rest(&self) {
+        let home = &self.seat.handle.home;
+        // A task that looks into the mailbox may have met the end: its push woke this loop, which
+        // finds the mailbox empty.
+        let mut ready = pin!(self.seat.inbox.ready_or(|| self.is_ending() || !home.is_empty()));
+        poll_fn(|cx| {
+            let ready = ready.as_mut().poll(cx);
+            let mine = ready.is_pending().then(|| cx.waker().clone());
+            let old = self.resting.replace(mine);
+            drop(old);
+            ready
+        })
+        .await;
     }
 
     pub(crate) async fn yield_now(&self) {
@@ -201,6 +224,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
     /// reached.
     pub(crate) fn drain(self: &Rc<Self>) -> Drained {
         let limits = &self.seat.limits;
+        self.seat.handle.home.deliver();
         let mut drained = Drained::default();
         while drained.requests < limits.run_requests.max(1)
             && drained.bytes < limits.run_bytes.max(1)
@@ -354,6 +378,23 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
             // busy with reads would come to its mailbox late otherwise.
             state.drain();
         });
+    }
+}
+
+impl<P: Platform, L: Lend<BytesOf<P>>> Glance for Rc<State<P, L>> {
+    fn glance(&self) {
+        self.seat.handle.home.deliver();
+        // A loop that does not rest has its turn soon, and looks itself.
+        if self.seat.inbox.is_empty() || self.resting.borrow().is_none() {
+            return;
+        }
+        // Served here and now: behind all other tasks the loop would come late. One run only, what
+        // is more is the loop's.
+        let is_long = self.drain().bytes >= self.seat.limits.run_bytes;
+        if is_long || !self.seat.inbox.is_empty() {
+            let resting = self.resting.take();
+            resting.into_iter().for_each(wake);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use corelog_storage::{Figures, LogConfig, OpenReport, Place, Scratch, Trimmed, Watermarks};
 
+use crate::home::Home;
 use crate::limits::{Budget, ShardLimits};
 use crate::mailbox::{Receiver, Refused, Sender, mailbox};
 use crate::reply::{Call, Replies, Reply};
@@ -44,6 +45,8 @@ pub(crate) struct Handle {
     /// Requests that found the mailbox full.
     full: AtomicU64,
     mailbox: Sender<Request>,
+    /// Where its own tasks are woken.
+    pub(crate) home: Arc<Home>,
     /// For the batches on their way to it.
     pub(crate) scratch: Scratch,
     pub(crate) appends: Arc<Replies<corelog_storage::Appended, AppendError>>,
@@ -268,8 +271,10 @@ impl Handle {
         let (sender, inbox) = mailbox(limits.mailbox_requests);
         let missed = Arc::new(AtomicBool::new(false));
         let tell = waits::tell(sender.clone(), Arc::clone(&missed));
+        let home = Home::new(limits.mailbox_requests, inbox.sleep());
         let handle = Handle {
             index,
+            home: Arc::new(home),
             ticks,
             full: AtomicU64::new(0),
             mailbox: sender,
@@ -344,6 +349,7 @@ impl Handle {
     }
 
     pub(crate) fn fail_all(&self) {
+        self.home.end();
         self.appends.fail_all();
         self.polls.fail_all();
         self.flushes.fail_all();

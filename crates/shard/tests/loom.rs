@@ -1,13 +1,65 @@
-//! The interleavings of the two lock-free protocols, by loom. Run by `scripts/loom.sh`.
+//! The interleavings of the lock-free protocols, by loom. Run by `scripts/loom.sh`.
 //!
 //! The files under test are compiled here a second time, over loom's atomics.
 #![cfg(loom)]
 
 #[path = "../src/free.rs"]
 mod free;
+#[path = "../src/home.rs"]
+mod home;
 mod sync {
     pub(crate) use loom::sync::Mutex;
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{
+        AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+
+    /// A queue whose looks are weaker than the real one's, as [`super::Mailbox`].
+    pub(crate) struct Queue<T> {
+        items: Mutex<std::collections::VecDeque<T>>,
+        waiting: AtomicUsize,
+        depth: usize,
+    }
+
+    impl<T> Queue<T> {
+        pub(crate) fn new(depth: usize) -> Self {
+            Queue { items: Mutex::default(), waiting: AtomicUsize::new(0), depth }
+        }
+
+        pub(crate) fn push(&self, item: T) -> Result<(), T> {
+            let mut items = self.items.lock().unwrap();
+            if items.len() == self.depth {
+                return Err(item);
+            }
+            items.push_back(item);
+            drop(items);
+            self.waiting.fetch_add(1, Ordering::Release);
+            Ok(())
+        }
+
+        pub(crate) fn pop(&self) -> Option<T> {
+            if self.is_empty() {
+                return None;
+            }
+            let item = self.items.lock().unwrap().pop_front();
+            if item.is_some() {
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+            }
+            item
+        }
+
+        pub(crate) fn len(&self) -> usize {
+            self.waiting.load(Ordering::Acquire)
+        }
+
+        pub(crate) fn is_empty(&self) -> bool {
+            self.len() == 0
+        }
+    }
+}
+mod tasks {
+    pub(crate) fn contained<T>(work: impl FnOnce() -> T) -> std::thread::Result<T> {
+        Ok(work())
+    }
 }
 #[path = "../src/wake.rs"]
 mod wake;
@@ -112,6 +164,66 @@ fn at_most_one_sender_wakes_a_sleep() {
         let there = thread.join().unwrap();
         assert!(here ^ there, "woken by {}", if here { "both" } else { "nobody" });
     });
+}
+
+/// A task on a shard that waits for an answer; woken it is when somebody has called its waker.
+struct Task(Notify);
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.0.notify();
+    }
+}
+
+/// Another thread answers tasks of a shard that looks into its queue, and ends after `looks` of them:
+/// whoever is answered is woken, by the shard or by the thread. `depth` wakes find room.
+fn answers(tasks: usize, looks: usize, depth: usize) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let sleep = Arc::new(wake::Sleep::new());
+        let home = loom::sync::Arc::new(home::Home::new(depth, Arc::clone(&sleep)));
+        let tasks: Vec<_> = (0..tasks).map(|_| Arc::new(Task(Notify::new()))).collect();
+        let wakers: Vec<_> = tasks.iter().map(|task| Waker::from(Arc::clone(task))).collect();
+        let other = loom::sync::Arc::clone(&home);
+        let thread = loom::thread::spawn(move || {
+            wakers.into_iter().for_each(|waker| other.send(waker));
+        });
+        let parker = Arc::new(Parker(Notify::new()));
+        let waker = Waker::from(Arc::clone(&parker));
+        for _ in 0..looks {
+            // As the shard's loop and an executor do it.
+            while home.is_empty() {
+                sleep.announce(&waker);
+                if home.is_empty() {
+                    parker.0.wait();
+                } else {
+                    sleep.awake();
+                }
+            }
+            sleep.awake();
+            home.deliver();
+        }
+        home.end();
+        tasks.iter().for_each(|task| task.0.wait());
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn an_answer_reaches_a_shard_that_sleeps() {
+    answers(1, 1, 4);
+}
+
+#[test]
+fn an_answer_reaches_a_shard_that_ends() {
+    answers(1, 0, 4);
+    answers(2, 1, 4);
+}
+
+#[test]
+fn an_answer_that_finds_no_room_is_given_by_its_thread() {
+    answers(2, 0, 1);
 }
 
 /// The free stack over plain slots, each with a flag that says who must not take it.

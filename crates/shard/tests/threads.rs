@@ -8,20 +8,33 @@ mod common;
 
 use common::*;
 
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-use corelog_io::sim::Sim;
+use corelog_io::sim::{Sim, SimPlatform};
 use corelog_io::{Platform, Spawn};
-use corelog_shard::{AppendError, Client, ClientLimits, PollError, ShardLimits, Shards};
+use corelog_shard::{
+    AppendError, Client, ClientLimits, CopyOut, PollError, ShardContext, ShardLimits, Shards,
+};
 use corelog_storage::Ack;
 
 /// Shards on threads; each has `partitions` of the test's topic that are its own.
 fn start(count: usize, partitions: u32, limits: &ShardLimits) -> (Shards, Vec<JoinHandle<()>>) {
+    start_with(count, partitions, limits, |_| {})
+}
+
+/// As [`start`], and each shard begins with `guests`.
+fn start_with(
+    count: usize,
+    partitions: u32,
+    limits: &ShardLimits,
+    guests: impl Fn(ShardContext<SimPlatform, CopyOut>) + Clone + Send + 'static,
+) -> (Shards, Vec<JoinHandle<()>>) {
     let (shards, seats) = Shards::new(count, limits);
     let threads = seats
         .into_iter()
         .map(|seat| {
-            let shards = shards.clone();
+            let (shards, guests) = (shards.clone(), guests.clone());
             thread::spawn(move || {
                 let sim = Sim::new(7);
                 sim.run(async {
@@ -39,6 +52,7 @@ fn start(count: usize, partitions: u32, limits: &ShardLimits) -> (Shards, Vec<Jo
                             keeper.yield_now().await;
                         }
                     });
+                    guests(shard.context(&ClientLimits::default()));
                     shard.run().await;
                 });
             })
@@ -160,4 +174,42 @@ fn calls_that_race_with_the_end_are_all_answered() {
             assert_eq!(offsets.len(), before, "an offset was given twice");
         });
     }
+}
+
+/// Tasks on two shards ask each other's, one question at a time, while a thread asks as well: every
+/// answer comes home to a shard that is about to sleep, or to one that runs. A lost one hangs this.
+#[test]
+fn tasks_of_shards_ask_each_other_and_no_answer_is_lost() {
+    const TASKS: usize = 3;
+    const EACH: usize = 3000;
+    // Fewer places for wakes than tasks that wait: some come by the answering thread.
+    let limits = ShardLimits { mailbox_requests: 2, ..ShardLimits::default() };
+    let (done, all_done) = mpsc::channel();
+    let (shards, threads) = start_with(2, 2, &limits, move |here| {
+        for _ in 0..TASKS {
+            let (task, done) = (here.clone(), done.clone());
+            here.spawn(async move {
+                let other = (0..2).map(id).find(|id| !task.owns(*id)).unwrap();
+                let mut answered = 0;
+                while answered < EACH {
+                    match task.watermarks(other).await {
+                        Ok(_) => answered += 1,
+                        // Its mailbox is full, or it is still opening.
+                        Err(PollError::Busy | PollError::UnknownPartition(_)) => {
+                            task.yield_now().await;
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                done.send(()).unwrap();
+            });
+        }
+    });
+    let client = shards.client(&ClientLimits::default());
+    let mut ended = 0;
+    while ended < 2 * TASKS {
+        let _ = client.watermarks(id(0)).wait();
+        ended += all_done.try_iter().count();
+    }
+    stop(&shards, threads);
 }

@@ -9,7 +9,7 @@ mod load;
 use corelog_format::{INDEX_ENTRY_LEN, IndexEntry};
 use corelog_io::{Buf, File, IoError, align_down, align_up};
 
-pub(crate) use load::load;
+pub(crate) use load::{OPEN, load};
 
 /// No file is as long: a read from there is an error of the caller, which a lying entry must not
 /// make of a poll.

@@ -29,6 +29,9 @@ pub(crate) enum Found {
     Some(Marker),
 }
 
+/// How its slots are written.
+const WRITE: Open = Open { write: true, dsync: true, create_new: false, lock: false, short: true };
+
 impl Marker {
     /// A marker for a partition that has none, to be stored at once.
     pub(crate) fn new(
@@ -45,7 +48,7 @@ impl Marker {
     /// Reads the manifest of `dir`. A newer version is an error, damage is not.
     pub(crate) async fn load<D: Disk>(disk: &D, dir: &Path) -> Result<Found, LoadError> {
         let path = dir.join(MANIFEST_FILE);
-        let file = match disk.open(&path, Open::default()).await {
+        let file = match disk.open(&path, Open { short: true, ..Open::default() }).await {
             Ok(file) => file,
             Err(error) if error.is_not_found() => return Ok(Found::None),
             Err(error) => return Err(LoadError::Io(error)),
@@ -95,7 +98,7 @@ impl Marker {
     }
 
     async fn create_file<D: Disk>(&self, disk: &D) -> Result<D::File, IoError> {
-        let how = Open { write: true, dsync: true, create_new: true, ..Open::default() };
+        let how = Open { create_new: true, ..WRITE };
         let file = disk.open(&self.path, how).await?;
         file.set_len(2 * SLOT_LEN as u64).await?;
         file.sync().await?;
@@ -123,8 +126,7 @@ impl Marker {
         mark: Mark,
     ) -> Result<(), IoError> {
         assert!(mark.next_offset >= first_offset, "what is trimmed away was durable");
-        let how = Open { write: true, dsync: true, ..Open::default() };
-        let file = match shared.open(&self.path, how).await {
+        let file = match shared.open(&self.path, WRITE).await {
             Err(error) if error.is_not_found() => {
                 self.create_file(shared.platform().disk()).await?
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use corelog_format::Mark;
 use corelog_io::{Clock, File, IoError, Open, Platform};
 
-use crate::index::{IndexWrite, SparseIndex};
+use crate::index::{self, IndexWrite, SparseIndex};
 use crate::marker::Marker;
 use crate::partition::{BytesOf, Inner};
 use crate::segments::index_path;
@@ -236,7 +236,7 @@ async fn write_index<P: Platform, A: Answer>(
 ) -> Result<usize, IoError> {
     let shared = &inner.shared;
     let path = index_path(&inner.place.dir, segment);
-    let how = Open { write: true, ..Open::default() };
+    let how = Open { write: true, ..index::OPEN };
     let file = match shared.open(&path, how).await {
         Err(error) if error.is_not_found() => {
             shared.open(&path, Open { create_new: true, ..how }).await?

@@ -16,6 +16,9 @@ pub enum Notice<'a> {
     StorageFull(&'a IoError),
     /// There is space again.
     SpaceIsBack,
+    /// An append is refused since the file that it needs could not be opened or made: for want of
+    /// descriptors, for instance. The next one tries again.
+    NoFile(&'a IoError),
     /// The durable mark, which an opening after a crash begins at, could not be stored. It lags; that
     /// is tried again.
     MarkLags(&'a IoError),

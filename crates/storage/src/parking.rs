@@ -6,10 +6,10 @@ use std::sync::Arc;
 use corelog_format::Mark;
 use corelog_io::{File, IoError, Open, Platform, Spawn};
 
-use crate::Answer;
 use crate::actives::{Active, Holder, Park, Permit};
 use crate::appender::Appender;
 use crate::partition::{FileOf, Inner};
+use crate::{Answer, Notice};
 
 impl<P: Platform, A: Answer> Holder for Inner<P, A> {
     fn park(self: Rc<Self>) -> Park {
@@ -56,6 +56,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
             }
             Err(error) => {
                 drop(permit);
+                self.shared.tell(&Notice::NoFile(&error));
                 self.appender.borrow_mut().no_file(Arc::new(error));
             }
         }
@@ -76,7 +77,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
     pub(crate) async fn open_active(&self) -> Result<FileOf<P>, IoError> {
         let path = self.log_path(self.segments.borrow().active());
         let dsync = self.config.enforce_fsync;
-        let how = Open { write: true, dsync, lock: true, create_new: false };
+        let how = Open { write: true, dsync, lock: true, ..Open::default() };
         self.shared.open(&path, how).await
     }
 

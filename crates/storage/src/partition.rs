@@ -13,7 +13,7 @@ use corelog_io::{Clock, Disk, IoError, Platform};
 
 use crate::actives::Active;
 use crate::appender::Appender;
-use crate::consumers::Consumers;
+use crate::consumers::{Consumers, Listed};
 use crate::index::SparseIndex;
 use crate::marks::Marks;
 use crate::memory::Memory;
@@ -101,6 +101,8 @@ pub(crate) struct Opened<P: Platform> {
     /// Bytes of the active file from the block boundary up to its end.
     pub(crate) last_block: Vec<u8>,
     pub(crate) marks: Marks,
+    /// What there is of consumers' offsets.
+    pub(crate) listed: Listed,
     /// Batches below this offset may be another server's, and their times may go back.
     pub(crate) adopted_end: u64,
     /// Why the partition takes no appends.
@@ -133,7 +135,7 @@ impl<P: Platform, A: Answer> Partition<P, A> {
         config.validate().map_err(OpenError::Config)?;
         let (mut opened, mut report) = recover(&shared, &place, &config).await?;
         let (found, table, damaged) =
-            crate::consumers::load(&shared, &place.dir, place.incarnation).await;
+            crate::consumers::load(&shared, &place.dir, place.incarnation, opened.listed).await;
         if damaged {
             report.damage.push(OpenDamage::ConsumerOffsets);
         }

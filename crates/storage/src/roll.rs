@@ -52,8 +52,9 @@ async fn seal_and_begin<P: Platform, A: Answer>(
     match created {
         Ok(file) => return Some(begin(inner, end, file)),
         Err(Create::NotNow(error)) => {
-            if error.is_full() {
-                inner.refused_for_space(&error);
+            match error.is_full() {
+                true => inner.refused_for_space(&error),
+                false => inner.shared.tell(&Notice::NoFile(&error)),
             }
             inner.appender.borrow_mut().roll_failed(error);
         }
@@ -124,7 +125,8 @@ pub(crate) async fn create<D: Disk>(
     config: &LogConfig,
 ) -> Result<D::File, Create> {
     let path = log_path(dir, first_offset);
-    let how = Open { write: true, create_new: true, dsync: config.enforce_fsync, lock: true };
+    let dsync = config.enforce_fsync;
+    let how = Open { write: true, create_new: true, dsync, lock: true, ..Open::default() };
     let file = match disk.open(&path, how).await {
         Err(error) if error.source.kind() == io::ErrorKind::AlreadyExists => {
             let how = Open { create_new: false, ..how };
@@ -150,10 +152,11 @@ pub(crate) async fn close<P: Platform, A: Answer>(
 ) -> Result<(), CloseError> {
     let offsets = inner.close_offsets().await;
     let fault = inner.appender.borrow().fault().cloned();
-    let result = match fault {
+    let mut result = match fault {
         Some(fault) => {
-            // Whoever stores the mark does so before the next life does.
-            crate::marks::close(inner, None).await?;
+            // Whoever stores the mark does so before the next life does. Where it cannot be stored
+            // it lags, which is always allowed.
+            let _ = crate::marks::close(inner, None).await;
             Err(CloseError::Poisoned(fault))
         }
         None => close_in_order(inner).await.and(offsets.map_err(CloseError::from)),
@@ -164,9 +167,7 @@ pub(crate) async fn close<P: Platform, A: Answer>(
         && let Some(file) = Rc::into_inner(file)
     {
         let closed = file.close().await;
-        if result.is_ok() {
-            closed?;
-        }
+        result = result.and(closed.map_err(CloseError::from));
     }
     // A log that cannot be read at its next opening does not say up to where it was stamped. What is
     // above the ceiling is none of ours.
@@ -184,7 +185,7 @@ async fn close_in_order<P: Platform, A: Answer>(inner: &Rc<Inner<P, A>>) -> Resu
         return Ok(crate::marks::close(inner, Some(end)).await?);
     }
     if let Err(error) = finish_file(inner, end).await {
-        crate::marks::close(inner, None).await?;
+        let _ = crate::marks::close(inner, None).await;
         return Err(error.into());
     }
     inner.appender.borrow_mut().sealed(end);

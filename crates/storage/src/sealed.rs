@@ -87,7 +87,7 @@ async fn look<P: Platform, A: Answer>(
     let file = Rc::new(disk.open(&inner.log_path(first), Open::default()).await?);
     let len = file.len().await?;
     let path = index_path(&inner.place.dir, first);
-    let opened = disk.open(&path, Open::default()).await;
+    let opened = disk.open(&path, index::OPEN).await;
     let index = index::load(opened, inner.config.index_step).await;
     let origin = IndexEntry { base_offset: first, base_timestamp: 0, position: 0 };
     let last = index.and_then(|index| index.entries().last().copied());

@@ -3,18 +3,39 @@
 
 mod common;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use common::*;
 use corelog_io::sim::{Fault, Rng, Sim, SimPlatform, errno};
 use corelog_io::{Clock, IoOp, Platform};
-use corelog_storage::{Ack, AppendError, Appended, From, LogConfig, Place, Shared, SharedLimits};
+use corelog_storage::{
+    Ack, AppendError, Appended, CloseError, From, LogConfig, Notice, Observer, Place, Shared,
+    SharedLimits,
+};
 
 fn place_of(number: usize) -> Place {
     let dir = PathBuf::from(format!("/streams/1/topics/2/partitions/{number}"));
     Place { dir, ..place() }
+}
+
+/// Files that were told of as missing.
+#[derive(Default)]
+struct Missing(RefCell<Vec<PathBuf>>);
+
+impl Observer for Missing {
+    fn notice(&self, notice: &Notice<'_>) {
+        if let Notice::NoFile(error) = notice {
+            self.0.borrow_mut().push(error.path.clone());
+        }
+    }
+}
+
+fn log_of(number: usize) -> PathBuf {
+    place_of(number).dir.join(format!("{:020}.log", 0))
 }
 
 /// A shard's partitions, with at most `active_files` handles for appending.
@@ -24,8 +45,18 @@ async fn open_all(
     active_files: usize,
     config: &LogConfig,
 ) -> (Vec<Log>, Shared<SimPlatform>) {
+    open_all_watched(platform, count, active_files, config, &Rc::default()).await
+}
+
+async fn open_all_watched(
+    platform: &SimPlatform,
+    count: usize,
+    active_files: usize,
+    config: &LogConfig,
+    missing: &Rc<Missing>,
+) -> (Vec<Log>, Shared<SimPlatform>) {
     let limits = SharedLimits { active_files, cache_bytes: 64 << 10, ..SharedLimits::default() };
-    let shared = Shared::new(platform.clone(), limits);
+    let shared = Shared::new(platform.clone(), limits).observed_by(Rc::<Missing>::clone(missing));
     let mut logs = Vec::new();
     for number in 0..count {
         let opened = Log::open(shared.clone(), place_of(number), config.clone()).await;
@@ -173,7 +204,8 @@ fn a_file_that_cannot_be_opened_again_refuses_and_forgets_nothing() {
     let (sim, config) = (Sim::new(1), LogConfig::default());
     sim.run(async {
         let platform = sim.platform();
-        let (logs, _) = open_all(platform, 2, 1, &config).await;
+        let missing = Rc::default();
+        let (logs, _) = open_all_watched(platform, 2, 1, &config, &missing).await;
         let (one, other) = (batch(1, &[1000]), batch(2, &[1000]));
         append_wait(&logs[0], &one, Ack::Written).await;
         append_wait(&logs[1], &other, Ack::Written).await;
@@ -187,12 +219,33 @@ fn a_file_that_cannot_be_opened_again_refuses_and_forgets_nothing() {
         settle(platform).await;
         assert!(matches!(refused.get(), Some(Err(AppendError::NoFile(_)))), "{:?}", refused.get());
         assert_eq!(logs[0].watermarks().appended(), 1, "no offset was used");
+        assert_eq!(*missing.0.borrow(), [(); 2].map(|()| log_of(0)), "each attempt is told");
         append_wait(&logs[1], &batch(4, &[10]), Ack::Durable).await;
         sim.disk().lift(fault);
         logs[0].flush(Ack::Durable).await.unwrap();
         let appended = append_wait(&logs[0], &batch(5, &[1000]), Ack::Durable).await;
         assert_eq!(appended.base_offset, 1);
         close_all(&logs).await;
+    });
+}
+
+/// A close that the file system answers with an error is told, and the partition is closed all the
+/// same: nothing of it stays open or is counted.
+#[test]
+fn a_partition_whose_file_closes_with_an_error_is_closed() {
+    let (sim, config) = (Sim::new(1), LogConfig::default());
+    sim.run(async {
+        let (logs, shared) = open_all(sim.platform(), 2, 2, &config).await;
+        for log in &logs {
+            append_wait(log, &batch(1, &[1000]), Ack::Written).await;
+        }
+        sim.disk().inject(Fault::fail(errno::EIO).of(IoOp::Close).on("0.log"));
+        let closed = logs[0].close().await;
+        let Err(CloseError::Io(error)) = closed else { panic!("{closed:?}") };
+        assert_eq!((error.op, &error.path), (IoOp::Close, &log_of(0)));
+        assert_eq!((shared.open_partitions(), shared.active_handles()), (1, 1));
+        logs[1].close().await.unwrap();
+        assert_eq!((shared.open_partitions(), shared.active_handles()), (0, 0));
     });
 }
 

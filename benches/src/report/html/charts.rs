@@ -231,8 +231,10 @@ pub(super) fn cpu(phases: &[Phase<'_>]) -> Option<String> {
     }
     (!known.is_empty()).then(|| {
         format!(
-            "<table class=\"bars\"><tbody>{rows}</tbody></table>\n<p class=\"note\">A full bar is \
-             {} % of a core; all threads of the process, the load's own included.</p>\n",
+            "<table class=\"bars\"><tbody>{rows}</tbody></table>\n<ul class=\"legend\"><li><span \
+             class=\"swatch user\"></span>user code</li><li><span class=\"swatch system\"></span>\
+             kernel</li></ul>\n<p class=\"note\">A full bar is {} % of a core; all threads of the \
+             process, the load's own included.</p>\n",
             figure(full)
         )
     })

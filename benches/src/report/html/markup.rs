@@ -64,10 +64,10 @@ pub(super) fn text<'a>(value: &'a Value, path: &str) -> &'a str {
     value.pointer(path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A value of the environment or the settings in words, escaped.
-pub(super) fn words(value: &Value) -> String {
+/// A value of the environment or the settings in words, escaped; `null` is what null means there.
+pub(super) fn words(value: &Value, null: &str) -> String {
     match value {
-        Value::Null => "<span class=\"unknown\">unknown</span>".to_owned(),
+        Value::Null => format!("<span class=\"unknown\">{null}</span>"),
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
         Value::Number(number) => number
@@ -76,30 +76,33 @@ pub(super) fn words(value: &Value) -> String {
             .map_or_else(|| escape(&number.to_string()), figure),
         Value::String(text) => escape(text),
         Value::Array(all) if all.is_empty() => "none".to_owned(),
-        Value::Array(all) => all.iter().map(words).collect::<Vec<_>>().join(", "),
+        Value::Array(all) => {
+            all.iter().map(|value| words(value, null)).collect::<Vec<_>>().join(", ")
+        }
         Value::Object(_) => escape(&value.to_string()),
     }
 }
 
-/// A table of names and values, one row a leaf; names of nested objects are joined.
-pub(super) fn facts(value: &Value) -> String {
+/// A table of names and values, one row a leaf; names of nested objects are joined. `null` is what
+/// null means there.
+pub(super) fn facts(value: &Value, null: &str) -> String {
     let mut rows = String::new();
-    fact_rows(&mut rows, "", value);
+    fact_rows(&mut rows, "", value, null);
     format!("<table class=\"facts\"><tbody>{rows}</tbody></table>\n")
 }
 
-fn fact_rows(rows: &mut String, prefix: &str, value: &Value) {
+fn fact_rows(rows: &mut String, prefix: &str, value: &Value, null: &str) {
     for (key, value) in value.as_object().into_iter().flatten() {
         let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
         if value.is_object() {
-            fact_rows(rows, &name, value);
+            fact_rows(rows, &name, value, null);
             continue;
         }
         // A curve is drawn, not listed.
         if value[0].is_array() {
             continue;
         }
-        let shown = bytes_in_words(key, value).unwrap_or_else(|| words(value));
+        let shown = bytes_in_words(key, value).unwrap_or_else(|| words(value, null));
         let _ = write!(rows, "<tr><th>{}</th><td>{shown}</td></tr>", escape(&name));
     }
 }
@@ -120,7 +123,8 @@ mod tests {
     fn nothing_from_outside_is_markup() {
         let bad = "<script src='x'>&\"\u{1b}[31m";
         assert_eq!(escape(bad), "&lt;script src=&#39;x&#39;&gt;&amp;&quot;\u{fffd}[31m");
-        let table = facts(&json!({ bad: bad, "a": { "b": [bad, 1], "curve": [[1, 2]] } }));
+        let table =
+            facts(&json!({ bad: bad, "a": { "b": [bad, 1], "curve": [[1, 2]] } }), "unknown");
         assert!(!table.contains("<script") && table.contains("<th>a.b</th>"), "{table}");
         assert!(!table.contains("curve"), "{table}");
     }
@@ -141,9 +145,10 @@ mod tests {
             assert_eq!(figure(value), text, "{value}");
         }
         assert_eq!(figure_of(&Value::Null), "\u{2013}");
-        assert_eq!(words(&json!(null)), "<span class=\"unknown\">unknown</span>");
-        assert_eq!(words(&json!([])), "none");
-        assert_eq!(words(&json!([1, "a<b"])), "1, a&lt;b");
-        assert!(facts(&json!({"free_bytes": 20_000_000})).contains("20.00 MB (20000000)"));
+        assert_eq!(words(&json!(null), "not set"), "<span class=\"unknown\">not set</span>");
+        assert_eq!(words(&json!([]), ""), "none");
+        assert_eq!(words(&json!([1, "a<b"]), ""), "1, a&lt;b");
+        assert!(facts(&json!({"free_bytes": 20_000_000}), "").contains("20.00 MB (20000000)"));
+        assert!(facts(&json!({"a": {"b": null}}), "not set").contains(">not set<"));
     }
 }

@@ -50,9 +50,9 @@ pub(crate) fn page(run: &Value) -> String {
     section("CPU", charts::cpu(&phases));
     section("Figures", (!phases.is_empty()).then(|| figures(&phases)));
     section("What it cost", (!phases.is_empty()).then(|| costs(&phases)));
-    section("The run", Some(facts(&run["settings"])));
-    section("The ceiling", Some(facts(&run["ceiling"])));
-    section("The machine", Some(facts(&run["machine"])));
+    section("The run", Some(facts(&run["settings"], "not set")));
+    section("The ceiling", Some(facts(&run["ceiling"], "not measured")));
+    section("The machine", Some(facts(&run["machine"], "unknown")));
     section("How to read this", Some(HOW_TO_READ.to_owned()));
     let title = escape(&title(run));
     format!(
@@ -124,21 +124,25 @@ fn cards(phases: &[Phase<'_>]) -> String {
             figure_of(&json["figure"]["engine"]),
             escape(if unit == "us" { "us, median" } else { unit }),
         );
+        let lower_is_better = json["figure"]["lower_is_better"] == true;
         if let Some(share) = number(json, "/figure/of_ceiling") {
             let _ = writeln!(
                 cards,
                 "<div class=\"meter\"><span class=\"b{colour}\" style=\"width:{:.1}%\"></span>\
-                 </div><p>{} % of the ceiling, {} {}</p>",
+                 </div><p>{} % of the ceiling, {}\u{a0}{}{}</p>",
                 (share * 100.0).clamp(0.0, 100.0),
                 figure(share * 100.0),
                 figure_of(&json["figure"]["ceiling"]),
                 escape(unit),
+                if lower_is_better { ": less is better" } else { "" },
             );
         }
         let latency = &json["latency_us"];
         let _ = writeln!(
             cards,
-            "<p>p50 {} us, p99 {} us, p99.9 {} us, at most {} us</p><p class=\"note\">{}</p></div>",
+            // A figure stays with its name where the line breaks.
+            "<p>p50\u{a0}{}, p99\u{a0}{}, p99.9\u{a0}{}, at\u{a0}most\u{a0}{}\u{a0}us</p>\
+             <p class=\"note\">{}</p></div>",
             figure_of(&latency["p50"]),
             figure_of(&latency["p99"]),
             figure_of(&latency["p999"]),
@@ -215,7 +219,9 @@ fn table(phases: &[Phase<'_>], rows: &[Row]) -> String {
         let _ = write!(table, "<th>{}</th>", escape(phase.name));
     }
     table.push_str("</tr></thead><tbody>");
-    for (words, path) in rows {
+    // A row that no phase has a figure for says nothing.
+    let is_known = |row: &&Row| phases.iter().any(|phase| number(phase.json, row.1).is_some());
+    for (words, path) in rows.iter().filter(is_known) {
         let _ = write!(table, "<tr><th>{words}</th>");
         for phase in phases {
             let value = number(phase.json, path).map_or(f64::NAN, |value| value * scale(path));

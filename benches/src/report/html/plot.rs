@@ -8,9 +8,13 @@ use super::markup::{escape, figure};
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 64.0;
-const RIGHT: f64 = 16.0;
+/// Half of the longest tick, which is centred below the end of the axis.
+const RIGHT: f64 = 28.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 46.0;
+
+/// Ticks of an axis at most, 0 not counted: fewer steps leave more of the paper empty.
+const TICKS: f64 = 6.0;
 
 /// How values become places on an axis.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +32,7 @@ impl Axis {
     /// From 0 to at least `high`, in round steps.
     pub(super) fn linear(title: &str, high: f64) -> Axis {
         let high = if high > 0.0 && high.is_finite() { high } else { 1.0 };
-        let step = round_step(high / 5.0);
+        let step = round_step(high / TICKS);
         let count = (high / step).ceil() as u32;
         let ticks = (0..=count).map(|tick| f64::from(tick) * step);
         let ticks = ticks.map(|at| (at, figure(at))).collect();
@@ -188,7 +192,10 @@ mod tests {
     #[test]
     fn ticks_are_round_and_reach_the_highest_value() {
         let words = |axis: &Axis| axis.ticks.iter().map(|tick| tick.1.clone()).collect::<Vec<_>>();
-        assert_eq!(words(&Axis::linear("", 2527.0)), ["0", "1,000", "2,000", "3,000"]);
+        assert_eq!(
+            words(&Axis::linear("", 2527.0)),
+            ["0", "500", "1,000", "1,500", "2,000", "2,500", "3,000"]
+        );
         assert_eq!(words(&Axis::linear("", 0.9)), ["0", "0.200", "0.400", "0.600", "0.800", "1"]);
         assert_eq!(words(&Axis::linear("", f64::NAN)).len(), 6);
         assert_eq!(words(&Axis::linear("", 0.0)).len(), 6);

@@ -84,6 +84,25 @@ fn a_disk_that_fills_up_is_told_once_and_so_is_its_end() {
 }
 
 #[test]
+fn a_segment_that_cannot_be_made_is_told_and_made_later() {
+    let mounted = mounted();
+    let (engine, client) = with_topic(builder(&mounted.data));
+    append(&client, 900_000, Ack::Written).expect("a healthy disk");
+    append(&client, 900_000, Ack::Written).expect("the segment's last one");
+    mounted.disk.begin(&[fails(Op::Create, Kind::Log, libc::EMFILE)]);
+    let refused = append(&client, 100, Ack::Written).expect_err("there is no file for it");
+    assert!(
+        matches!(refused, AppendError::Storage(storage::AppendError::NoSegment(_))),
+        "{refused}"
+    );
+    let told = await_told(&mounted.data, "no_file");
+    assert!(told.is("path", &log(&mounted.data, 2).display().to_string()), "{told:?}");
+    mounted.disk.end();
+    append(&client, 100, Ack::Written).expect("now there is one");
+    engine.close_blocking().expect("nothing is wrong");
+}
+
+#[test]
 fn writes_that_are_slow_and_such_that_hang() {
     let mounted = mounted();
     let slow = Duration::from_millis(100);

@@ -28,6 +28,7 @@ impl Watcher {
             Notice::SpaceIsBack => events.storage_back(shard, id),
             Notice::OffsetsUnread(error) => events.offsets_unread(shard, id, error),
             Notice::OffsetsRead { damaged } => events.offsets_read(shard, id, *damaged),
+            Notice::NoFile(error) => events.no_file(shard, id, error),
             Notice::MarkLags(error) => events.mark_lags(shard, id, error),
             Notice::Sealed { segment, bytes, next } => {
                 events.segment_sealed(shard, id, *segment, *bytes, *next);

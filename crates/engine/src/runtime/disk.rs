@@ -286,7 +286,7 @@ impl Disk for RealDisk {
         let direct = self.io.direct;
         let open = move |path: &Path| fileops::open(path, how, direct);
         let opening = self.io.ops.run_or_refuse(IoOp::Open, path, open);
-        let fd = self.timed(IoOp::Open, path, opening).await?;
+        let (fd, len) = self.timed(IoOp::Open, path, opening).await?;
         let failed = |source| IoError::new(IoOp::Open, path, source);
         let _opening = self.io.begin().map_err(failed)?;
         let handle = match &*self.io.adopter.borrow() {
@@ -294,7 +294,7 @@ impl Disk for RealDisk {
             None => Err(io::Error::other("the shard has ended")),
         };
         let handle = handle.map_err(failed)?;
-        Ok(RealFile::new(Rc::clone(&self.io), path, handle, how.lock))
+        Ok(RealFile::new(Rc::clone(&self.io), path, handle, how, len))
     }
 
     async fn list(&self, dir: &Path) -> Result<Vec<(OsString, bool)>, IoError> {

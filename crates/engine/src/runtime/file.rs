@@ -1,11 +1,12 @@
 //! An open file: reads and writes through the runtime, everything that may block on a file thread.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::rc::Rc;
 
-use corelog_io::{BLOCK, File, IoError, IoOp, Spawn};
+use corelog_io::{BLOCK, File, IoError, IoOp, Open, Spawn};
 use rustix::fs::FlockOperation;
 
 use super::budget::Charge;
@@ -36,7 +37,9 @@ struct OpenFile {
     /// Taken out only to be closed.
     handle: Option<Handle>,
     path: Rc<Path>,
-    locked: bool,
+    how: Open,
+    /// What it was at the opening, until anything was done.
+    len: Cell<Option<u64>>,
     shard: Rc<ShardIo>,
     flights: InFlight,
 }
@@ -50,13 +53,21 @@ pub(super) struct Running {
 }
 
 impl RealFile {
-    pub(super) fn new(shard: Rc<ShardIo>, path: &Path, handle: Handle, locked: bool) -> RealFile {
-        let flights = InFlight::default();
-        let file = OpenFile { handle: Some(handle), path: path.into(), locked, shard, flights };
+    /// A file of `len` bytes.
+    pub(super) fn new(
+        shard: Rc<ShardIo>,
+        path: &Path,
+        handle: Handle,
+        how: Open,
+        len: u64,
+    ) -> RealFile {
+        let (flights, len) = (InFlight::default(), Cell::new(Some(len)));
+        let file = OpenFile { handle: Some(handle), path: path.into(), how, len, shard, flights };
         RealFile { file: Rc::new(file) }
     }
 
     fn running(&self) -> io::Result<Running> {
+        self.file.len.set(None);
         let file = Rc::clone(&self.file);
         let (of_file, of_shard) = (file.flights.begin(), file.shard.begin()?);
         Ok(Running { file, _of_file: of_file, _of_shard: of_shard })
@@ -95,10 +106,10 @@ impl Drop for OpenFile {
             return;
         }
         let (runtime, shard) = (self.shard.runtime, Rc::clone(&self.shard));
-        let (locked, flight) = (self.locked, shard.flights.begin());
+        let (how, flight) = (self.how, shard.flights.begin());
         let closing = async move {
             // A dropped handle has nobody to tell.
-            let _ = retire(&shard, handle, locked).await;
+            let _ = retire(&shard, handle, how).await;
             drop(flight);
         };
         runtime.queue(async {
@@ -110,10 +121,13 @@ impl Drop for OpenFile {
 /// Closes a file that has no I/O on its way.
 ///
 /// The last reference to an open file description is dropped on a file thread: it may free the
-/// blocks of a removed file, which takes milliseconds for a large one. The lock is released by hand
+/// blocks of a removed file, which takes milliseconds for a long one. The lock is released by hand
 /// before, as io_uring may keep a reference to the description for a moment after an operation was
 /// answered, and whoever opens the file next must find it free.
-async fn retire(shard: &ShardIo, handle: Handle, locked: bool) -> io::Result<()> {
+async fn retire(shard: &ShardIo, handle: Handle, how: Open) -> io::Result<()> {
+    if how.short && !how.lock {
+        return handle.close().await;
+    }
     // No descriptor left for the twin: close on this thread, the lock goes with the description.
     let twin = handle.as_fd().try_clone_to_owned().ok();
     let closed = handle.close().await;
@@ -121,7 +135,7 @@ async fn retire(shard: &ShardIo, handle: Handle, locked: bool) -> io::Result<()>
         shard
             .ops
             .run(move || {
-                if locked {
+                if how.lock {
                     // Fails only where there was no lock; closing ends it in any case.
                     let _ = rustix::fs::flock(&twin, FlockOperation::Unlock);
                 }
@@ -213,6 +227,10 @@ impl File for RealFile {
     }
 
     async fn len(&self) -> Result<u64, IoError> {
+        // Asked right after the opening, as by everybody who opens many.
+        if let Some(len) = self.file.len.take() {
+            return Ok(len);
+        }
         // fstat of the descriptor: glommio asks the path, which may be another file by now.
         self.on_file_thread(IoOp::SetLen, move |fd| {
             let stat = rustix::fs::fstat(fd)?;
@@ -229,9 +247,9 @@ impl File for RealFile {
             .map_err(|_| failed(io::Error::other("an operation on it began while it closed")))?;
         let handle = file.handle.take().expect("only the last owner takes it");
         let shard = Rc::clone(&file.shard);
-        let (runtime, locked, flight) = (shard.runtime, file.locked, shard.flights.begin());
+        let (runtime, how, flight) = (shard.runtime, file.how, shard.flights.begin());
         let closing = async move {
-            let closed = retire(&shard, handle, locked).await;
+            let closed = retire(&shard, handle, how).await;
             drop(flight);
             closed
         };

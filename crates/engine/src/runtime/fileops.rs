@@ -30,12 +30,12 @@ pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::R
     }
 }
 
-/// Opens `path` as [`corelog_io::Disk::open`] says; `direct` adds O_DIRECT.
+/// Opens `path` as [`corelog_io::Disk::open`] says; `direct` adds O_DIRECT. Answers its length, too.
 ///
 /// The flock is taken on THIS open file description, and it is the one that all I/O goes through
 /// (`glommio/fd.rs`): a write that a killed process left in flight keeps the description, and with it
 /// the lock, until it has landed.
-pub(crate) fn open(path: &Path, how: Open, direct: bool) -> Result<OwnedFd, IoError> {
+pub(crate) fn open(path: &Path, how: Open, direct: bool) -> Result<(OwnedFd, u64), IoError> {
     let failed = |source: io::Error| IoError::new(IoOp::Open, path, source);
     let mut flags = OFlags::CLOEXEC | OFlags::NOFOLLOW;
     flags |= if how.write || how.create_new { OFlags::RDWR } else { OFlags::RDONLY };
@@ -56,7 +56,7 @@ pub(crate) fn open(path: &Path, how: Open, direct: bool) -> Result<OwnedFd, IoEr
         retry(|| rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive))
             .map_err(|source| IoError::new(IoOp::Lock, path, source))?;
     }
-    Ok(fd)
+    Ok((fd, stat.st_size.cast_unsigned()))
 }
 
 /// Reserves the first `len` bytes and raises the length to `len` where it is less.

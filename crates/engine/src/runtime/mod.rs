@@ -54,7 +54,7 @@ pub use direct::{DirectIo, DirectIoError};
 pub use huge_alloc::HugePageAlloc;
 pub use pages::{PoolPages, SmallBecause};
 pub use start_error::StartError;
-pub use uring::{Facts as UringFacts, UringError};
+pub use uring::{Facts as UringFacts, URING_OPERATIONS, UringError};
 
 #[cfg(test)]
 mod tests;

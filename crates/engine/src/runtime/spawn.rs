@@ -77,13 +77,15 @@ impl Spawn for RealSpawn {
     }
 }
 
-/// Runs `task` until it ends, or until it is woken where `ended` is true.
+/// Runs `task` until it ends, or until it is woken where `ended` is true. Before each of its turns
+/// the shard looks around: it sees what comes from other threads however busy it is.
 async fn unless(ended: Rc<Cell<bool>>, task: impl Future<Output = ()>) {
     let mut task = pin!(Some(task));
     poll_fn(|cx| {
         if ended.get() {
             task.set(None);
         }
+        corelog_shard::glance();
         task.as_mut().as_pin_mut().map_or(Poll::Ready(()), |task| task.poll(cx))
     })
     .await;

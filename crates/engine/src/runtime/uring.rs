@@ -12,8 +12,10 @@ use super::choice::Runtime;
 /// Locked memory that glommio asks for before it starts, whatever it then uses.
 const MEMLOCK_MIN: u64 = 512 * 1024;
 
-/// The operations that glommio 0.9 refuses to start without (it exits the process over them).
-const OF_GLOMMIO: [(u8, &str); 23] = [
+/// The operations of io_uring without which the engine does not open on its default runtime, by number
+/// and the kernel's name: those that glommio 0.9 refuses to start without (it would exit the process
+/// over them).
+pub const URING_OPERATIONS: [(u8, &str); 23] = [
     (opcode::Nop::CODE, "NOP"),
     (opcode::Readv::CODE, "READV"),
     (opcode::Writev::CODE, "WRITEV"),
@@ -110,7 +112,7 @@ pub(crate) fn check(runtime: Runtime) -> Result<(), UringError> {
         .and_then(|ring| ring.submitter().register_probe(&mut probe).map(|()| ring))
         .map_err(|source| UringError::Refused { source, facts })?;
     let required: &[_] = match runtime {
-        Runtime::Glommio => &OF_GLOMMIO,
+        Runtime::Glommio => &URING_OPERATIONS,
         Runtime::Ring => &OF_RING,
     };
     let lacking = required.iter().filter(|(code, _)| !probe.is_supported(*code));
@@ -231,6 +233,14 @@ mod tests {
         let text = UringError::Missing { runtime: Runtime::Ring, operations }.to_string();
         let want = "lacks READ_FIXED, multishot POLL_ADD: the runtime ring needs Linux 5.13";
         assert!(text.contains(want), "{text}");
+    }
+
+    #[test]
+    fn operations_are_named_once() {
+        let mut codes: Vec<u8> = URING_OPERATIONS.iter().map(|(code, _)| *code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), URING_OPERATIONS.len());
     }
 
     #[test]

@@ -28,7 +28,8 @@ type BytesOf<P> = <<P as Platform>::Disk as Disk>::Bytes;
 /// How long a case waits for something that must come soon, before it fails.
 const SOON: Duration = Duration::from_secs(10);
 
-const READ: Open = Open { write: false, create_new: false, dsync: false, lock: false };
+const READ: Open =
+    Open { write: false, create_new: false, dsync: false, lock: false, short: false };
 const WRITE: Open = Open { write: true, ..READ };
 const CREATE: Open = Open { create_new: true, ..READ };
 

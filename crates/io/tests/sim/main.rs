@@ -41,8 +41,9 @@ async fn durable_file(disk: &SimDisk, path: &str, blocks: usize, fill: u8) -> Si
     file
 }
 
-const WRITE: Open = Open { write: true, create_new: false, dsync: false, lock: false };
-const DSYNC: Open = Open { write: true, create_new: false, dsync: true, lock: false };
+const WRITE: Open =
+    Open { write: true, create_new: false, dsync: false, lock: false, short: false };
+const DSYNC: Open = Open { write: true, create_new: false, dsync: true, lock: false, short: false };
 
 /// Polls once: `None` where the future goes on.
 async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {

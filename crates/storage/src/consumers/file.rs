@@ -44,34 +44,58 @@ pub(crate) enum Found {
     Newer(IoError),
 }
 
-/// Reads what is stored in `dir`, once more where descriptors had run out and others could give some
-/// back. Damage is told by the flag: consumers begin again then.
+/// What of it the partition's directory lists.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Listed {
+    /// [`CONSUMERS_FILE`].
+    pub(crate) own: bool,
+    /// [`REFERENCE_DIR`].
+    pub(crate) reference: bool,
+}
+
+impl Listed {
+    /// Nobody has looked.
+    pub(crate) const PERHAPS: Listed = Listed { own: true, reference: true };
+}
+
+/// Reads what is stored in `dir`, as far as it is `listed` there: of ten thousand partitions most
+/// have nothing. Reads it once more where descriptors had run out and others could give some back.
+/// Damage is told by the flag: consumers begin again then.
 pub(crate) async fn load<P: Platform>(
     shared: &Shared<P>,
     dir: &Path,
     incarnation: u64,
+    listed: Listed,
 ) -> (Found, Table, bool) {
     let disk = shared.platform().disk();
-    match load_once(disk, dir, incarnation).await {
+    match load_once(disk, dir, incarnation, listed).await {
         (Found::Unread(error), ..) if shared.gave_back(&error).await => {
-            load_once(disk, dir, incarnation).await
+            load_once(disk, dir, incarnation, listed).await
         }
         loaded => loaded,
     }
 }
 
-async fn load_once<D: Disk>(disk: &D, dir: &Path, incarnation: u64) -> (Found, Table, bool) {
+async fn load_once<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    incarnation: u64,
+    listed: Listed,
+) -> (Found, Table, bool) {
     let mut table =
         Table { dir: dir.to_owned(), incarnation, sequence: 0, next: Slot::A, slot_len: 0 };
+    if !listed.own {
+        let found = match listed.reference {
+            true => found_by_reference(disk, dir).await,
+            false => Found::Nothing,
+        };
+        return (found, table, false);
+    }
     let path = dir.join(CONSUMERS_FILE);
     let bytes = match read_file(disk, &path, 2 * slot_max() as u64).await {
         Ok(bytes) => bytes,
         Err(error) if error.is_not_found() => {
-            return match adopt(disk, dir).await {
-                Ok(entries) if entries.is_empty() => (Found::Nothing, table, false),
-                Ok(entries) => (Found::Adopted(entries), table, false),
-                Err(error) => (Found::Unread(error), table, false),
-            };
+            return (found_by_reference(disk, dir).await, table, false);
         }
         Err(error) => return (Found::Unread(error), table, false),
     };
@@ -92,6 +116,14 @@ async fn load_once<D: Disk>(disk: &D, dir: &Path, incarnation: u64) -> (Found, T
     }
 }
 
+async fn found_by_reference<D: Disk>(disk: &D, dir: &Path) -> Found {
+    match adopt(disk, dir).await {
+        Ok(entries) if entries.is_empty() => Found::Nothing,
+        Ok(entries) => Found::Adopted(entries),
+        Err(error) => Found::Unread(error),
+    }
+}
+
 fn slot_max() -> usize {
     OffsetTable::slot_len(OFFSET_ENTRIES_MAX)
 }
@@ -99,7 +131,7 @@ fn slot_max() -> usize {
 /// The bytes of a file of at most `max` bytes; of a longer one nothing, which is no table. A part
 /// that the device does not give back counts as damaged.
 async fn read_file<D: Disk>(disk: &D, path: &Path, max: u64) -> Result<Vec<u8>, IoError> {
-    let file = disk.open(path, Open::default()).await?;
+    let file = disk.open(path, Open { short: true, ..Open::default() }).await?;
     let len = file.len().await?;
     let mut bytes = Vec::new();
     while len <= max && (bytes.len() as u64) < len {
@@ -157,7 +189,7 @@ impl Table {
         let stored = OffsetTable { sequence, incarnation: self.incarnation, entries };
         if need <= self.slot_len {
             let path = self.dir.join(CONSUMERS_FILE);
-            let how = Open { write: true, dsync: true, ..Open::default() };
+            let how = Open { write: true, dsync: true, short: true, ..Open::default() };
             match shared.open(&path, how).await {
                 // Somebody removed it: it is made again.
                 Err(error) if error.is_not_found() => {}
@@ -195,7 +227,8 @@ impl Table {
             Err(error) if !error.is_not_found() => return Err(error),
             _ => {}
         }
-        let how = Open { write: true, dsync: true, create_new: true, ..Open::default() };
+        let how =
+            Open { write: true, dsync: true, create_new: true, short: true, ..Open::default() };
         let file = shared.open(&temporary, how).await?;
         file.set_len(2 * slot_len as u64).await?;
         write(shared, &file, &temporary, stored, slot_len, 0).await?;

@@ -32,7 +32,7 @@ use crate::{Ack, Answer};
 
 pub use error::OffsetError;
 pub(crate) use file::{CONSUMERS_FILE, CONSUMERS_TEMPORARY, REFERENCE_DIR};
-pub(crate) use file::{Found, Table, load};
+pub(crate) use file::{Found, Listed, Table, load};
 use unread::Unread;
 
 /// A stored offset that nobody waits for is durable within this time.

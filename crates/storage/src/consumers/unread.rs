@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use corelog_io::{Clock, IoError, Platform, Spawn};
 
-use super::{Consumers, Storing, load};
+use super::{Consumers, Listed, Storing, load};
 use crate::partition::Inner;
 use crate::{Answer, Notice};
 
@@ -70,7 +70,8 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         // A close waits for the end of it.
         let mut storing = Storing { inner: Rc::clone(self), table: None };
         let place = &self.place;
-        let (found, table, damaged) = load(&self.shared, &place.dir, place.incarnation).await;
+        let (found, table, damaged) =
+            load(&self.shared, &place.dir, place.incarnation, Listed::PERHAPS).await;
         let must_store = {
             let mut state = self.consumers.state.borrow_mut();
             state.table = Some(table);

@@ -1,7 +1,7 @@
 //! Loads an index in bounded memory, whatever its file holds.
 
 use corelog_format::INDEX_ENTRY_LEN;
-use corelog_io::{BLOCK, File, IoError, align_up};
+use corelog_io::{BLOCK, File, IoError, Open, align_up};
 
 use super::SparseIndex;
 
@@ -12,6 +12,10 @@ const PIECE: usize = 4 * (INDEX_ENTRY_LEN * BLOCK);
 const ENTRIES_MAX: usize = 1 << 16;
 /// No index of a segment is longer than this: one entry for each smallest batch of 1 GiB.
 const FILE_MAX: u64 = 96 << 20;
+
+/// How index files are opened.
+pub(crate) const OPEN: Open =
+    Open { write: false, create_new: false, dsync: false, lock: false, short: true };
 
 /// The index in the file that `opened` is, an entry for each `step` bytes of log or more. Where
 /// there is no file, or nothing of use in it, the index is empty, which is always correct. `None`

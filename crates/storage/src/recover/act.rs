@@ -26,6 +26,8 @@ struct End<F> {
     mark: Mark,
     index: SparseIndex,
     file: Option<Rc<F>>,
+    /// How long that is.
+    len: u64,
     /// Segments that stay, ascending, with or without the one of `mark`.
     segments: Vec<u64>,
     /// The mark may move here before the segment is there: nothing stands in its place.
@@ -40,11 +42,12 @@ pub(super) async fn act<P: Platform>(
     mut walked: Walked<FileOf<P>>,
     mut report: OpenReport,
 ) -> Result<(Opened<P>, OpenReport), OpenError> {
-    rewrite::in_doubt(shared, place, &survey, &walked, &mut report).await?;
+    let len = rewrite::in_doubt(shared, place, &survey, &walked, &mut report).await?;
     let mut end = End {
         mark: walked.end,
         index: walked.index.clone(),
         file: walked.file.clone(),
+        len,
         segments: walked.kept.clone(),
         is_free: false,
     };
@@ -96,7 +99,7 @@ async fn here<P: Platform>(
     }
     if end.file.is_none() {
         let file = create::segment(disk, place, end.mark.segment, config).await?;
-        end.file = Some(Rc::new(file));
+        (end.file, end.len) = (Some(Rc::new(file)), 0);
     }
     Ok(())
 }
@@ -120,7 +123,7 @@ async fn behind<P: Platform>(
     let youngest = walked.found.last_timestamp.max(clock.now_us()).min(clock.ceiling_us());
     let last_timestamp = walked.known.last_timestamp.max(youngest);
     end.mark = Mark { segment: at, position: 0, next_offset: at, last_timestamp };
-    (end.index, end.file) = (SparseIndex::default(), None);
+    (end.index, end.file, end.len) = (SparseIndex::default(), None, 0);
     let later = walked.behind.iter();
     let stays = |later: &&Later| !later.is_blank() && later.segment != at;
     end.segments.extend(later.filter(stays).map(|later| later.segment));
@@ -152,7 +155,7 @@ async fn finish<P: Platform>(
     report: &mut OpenReport,
 ) -> Result<Opened<P>, OpenError> {
     let disk = shared.platform().disk();
-    let End { mark, index, file, mut segments, is_free } = end;
+    let End { mark, index, file, len, mut segments, is_free } = end;
     if segments.last() != Some(&mark.segment) {
         // Where its file could not be created: nothing in it is read or written.
         segments.push(mark.segment);
@@ -160,7 +163,7 @@ async fn finish<P: Platform>(
     report.read_only = fault.is_some();
     let mut last_block = Vec::new();
     if let Some(file) = &file {
-        if fault.is_none() && file.len().await? != mark.position {
+        if fault.is_none() && len != mark.position {
             file.set_len(mark.position).await?;
             file.sync().await?;
         }
@@ -198,8 +201,8 @@ async fn finish<P: Platform>(
     };
     let segments = Segments::new(segments.into_iter().map(Segment::new).collect());
     let (adopted_end, marks) = (marker.adopted_end(), Marks::new(marker));
-    let end = mark;
-    Ok(Opened { segments, index, file, start, end, last_block, marks, adopted_end, fault })
+    let (end, listed) = (mark, survey.listed);
+    Ok(Opened { segments, index, file, start, end, last_block, marks, listed, adopted_end, fault })
 }
 
 /// The bytes of the block that holds `end`, up to `end`.

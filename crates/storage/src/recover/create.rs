@@ -6,6 +6,7 @@ use std::rc::Rc;
 use corelog_format::Mark;
 use corelog_io::{Disk, IoError, Platform};
 
+use crate::consumers::Listed;
 use crate::index::SparseIndex;
 use crate::marker::Marker;
 use crate::marks::Marks;
@@ -20,6 +21,7 @@ pub(super) async fn create<P: Platform>(
     shared: &Shared<P>,
     place: &Place,
     config: &LogConfig,
+    listed: Listed,
 ) -> Result<Opened<P>, OpenError> {
     let disk = shared.platform().disk();
     create_dirs(disk, &place.root, &place.dir).await?;
@@ -40,6 +42,7 @@ pub(super) async fn create<P: Platform>(
         end,
         last_block: Vec::new(),
         marks: Marks::new(marker),
+        listed,
         adopted_end: 0,
         fault: None,
     };

@@ -44,7 +44,7 @@ pub(crate) async fn open<P: Platform>(
         let nothing = Facts { stop: Stop::Missing, place: place_of_stop, behind: Behind::Nothing };
         let row = table::decide(nothing);
         (report.row, report.why, report.created) = (row.name, row.why, true);
-        return Ok((create::create(shared, place, config).await?, report));
+        return Ok((create::create(shared, place, config, survey.listed).await?, report));
     }
     if let Some(marker) = survey.marker.as_mut().filter(|marker| marker.is_first()) {
         // Whoever stored it may have been killed before it was durable, and without it a power cut

@@ -34,14 +34,16 @@ use crate::{OpenError, Place, Shared};
 /// Bytes read and written at once; less where buffers are short.
 const COPY_BYTES: usize = 256 << 10;
 
-/// Rewrites what was walked and is in doubt, and syncs it; syncs what else the mark will pass.
+/// Rewrites what was walked and is in doubt, and syncs it; syncs what else the mark will pass. Answers
+/// how long the last file walked is then.
 pub(super) async fn in_doubt<P: Platform>(
     shared: &Shared<P>,
     place: &Place,
     survey: &Survey,
     walked: &Walked<FileOf<P>>,
     report: &mut OpenReport,
-) -> Result<(), OpenError> {
+) -> Result<u64, OpenError> {
+    let mut last = walked.len;
     let partition_id = place.partition_id;
     for above in walked.above.iter().filter(|above| !above.range.is_empty()) {
         let file = handle(shared, place, walked, above.segment).await?;
@@ -51,16 +53,19 @@ pub(super) async fn in_doubt<P: Platform>(
         // it says that the log goes on, nothing but zeros stands behind.
         let is_last = above.segment == walked.end.segment;
         let len = match is_last && walked.row.verdict != Verdict::Keep {
-            true => part.file.len().await?,
+            true => above.len,
             false => above.range.end,
         };
+        if is_last {
+            last = len;
+        }
         part.rewrite(above, len).await?;
         report.rewritten_bytes += above.range.end - above.range.start;
     }
     for segment in unsynced(survey, walked) {
         handle(shared, place, walked, segment).await?.sync().await?;
     }
-    Ok(())
+    Ok(last)
 }
 
 /// Segments that will stand below the mark and that no mark has called synced.
@@ -134,7 +139,9 @@ impl<P: Platform> Part<'_, P> {
             self.write(window).await?;
         }
         // The length is in doubt as the bytes are: it is changed, so that a sync keeps it.
-        self.file.set_len(align_up(len) + BLOCK as u64).await?;
+        if above.len == len {
+            self.file.set_len(align_up(len) + BLOCK as u64).await?;
+        }
         self.file.set_len(len).await?;
         Ok(self.file.sync().await?)
     }

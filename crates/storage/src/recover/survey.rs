@@ -7,7 +7,7 @@ use corelog_format::{FileKind, Mark, parse_file_name};
 use corelog_io::{Disk, File, Open};
 
 use super::table::Place as Against;
-use crate::consumers::{CONSUMERS_FILE, CONSUMERS_TEMPORARY, REFERENCE_DIR};
+use crate::consumers::{CONSUMERS_FILE, CONSUMERS_TEMPORARY, Listed, REFERENCE_DIR};
 use crate::marker::{Found, LoadError, MANIFEST_FILE, Marker};
 use crate::segments::{index_path, log_path};
 use crate::{OpenError, Place};
@@ -24,6 +24,7 @@ pub(super) struct Survey {
     /// Log and index files of segments that were trimmed away: never served, to be removed.
     pub(super) leftovers: Vec<PathBuf>,
     pub(super) ignored: Vec<OsString>,
+    pub(super) listed: Listed,
     /// Nothing was ever stored here; an interrupted creation counts as nothing.
     pub(super) is_new: bool,
 }
@@ -44,8 +45,13 @@ impl Survey {
                 (Some((first_offset, FileKind::Index)), false) => indexes.push(first_offset),
                 _ if name == MANIFEST_FILE && !is_no_file => {}
                 _ if name == QUARANTINE_DIR && is_no_file => {}
-                _ if (name == CONSUMERS_FILE || name == CONSUMERS_TEMPORARY) && !is_no_file => {}
-                _ if name == REFERENCE_DIR && is_no_file => {}
+                _ if name == CONSUMERS_FILE => {
+                    // What is no file of that name says nothing, which whoever reads it is told.
+                    survey.listed.own = true;
+                    survey.ignored.extend(is_no_file.then_some(name));
+                }
+                _ if name == CONSUMERS_TEMPORARY && !is_no_file => {}
+                _ if name == REFERENCE_DIR && is_no_file => survey.listed.reference = true,
                 _ => survey.ignored.push(name),
             }
         }

@@ -27,6 +27,8 @@ pub(super) struct Walked<F> {
     pub(super) index: SparseIndex,
     /// That segment's file, locked; `None` where it is missing.
     pub(super) file: Option<Rc<F>>,
+    /// How long it is.
+    pub(super) len: u64,
     /// The row that applies.
     pub(super) row: &'static Row,
     /// Segments up to the one of `end`, ascending; without it where it is missing.
@@ -51,6 +53,8 @@ pub(super) struct Above {
     pub(super) next_offset: u64,
     /// Where they stand in the file; empty where there are none.
     pub(super) range: Range<u64>,
+    /// How long the file is.
+    pub(super) len: u64,
 }
 
 /// How the walk over a file ended.
@@ -87,6 +91,7 @@ impl Halt {
 /// One segment's part of the walk.
 struct Part<F> {
     file: Rc<F>,
+    len: u64,
     index: SparseIndex,
     end: Mark,
     halt: Halt,
@@ -115,12 +120,12 @@ pub(super) async fn walk<D: Disk>(
     let found = found(&way, rest);
     let row = decide(facts(survey, &way, rest));
     note(row, &way, rest, report);
-    let (index, file) = match way.last {
-        Some(part) => (part.index, Some(part.file)),
-        None => (SparseIndex::default(), None),
+    let (index, file, len) = match way.last {
+        Some(part) => (part.index, Some(part.file), part.len),
+        None => (SparseIndex::default(), None, 0),
     };
     let Way { end, kept, above, behind, .. } = way;
-    Ok(Walked { end, index, file, row, kept, above, rest, behind, known, found })
+    Ok(Walked { end, index, file, len, row, kept, above, rest, behind, known, found })
 }
 
 /// Searches the file that the walk stopped in for what stands behind.
@@ -138,7 +143,7 @@ async fn rest<F: File>(
     // Below the mark no offset is unknown.
     let mark = survey.mark().filter(|mark| mark.segment == segment && mark.position > position);
     let known = mark.map_or((position, next_offset), |mark| (mark.position, mark.next_offset));
-    let range = position..part.file.len().await?;
+    let range = position..part.len;
     let (file, partition_id) = (Rc::clone(&part.file), place.partition_id);
     let search = Search { file, partition_id, next_offset, range, known };
     search.run(&mut report.bytes_read).await
@@ -174,7 +179,7 @@ async fn files<D: Disk>(
         way.kept.push(*segment);
         if let Some((from, next_offset)) = survey.in_doubt(*segment) {
             let range = from..way.end.position.max(from);
-            way.above.push(Above { segment: *segment, next_offset, range });
+            way.above.push(Above { segment: *segment, next_offset, range, len: part.len });
         }
         way.last = Some(part);
     }
@@ -250,13 +255,14 @@ async fn one<D: Disk>(
     before: Mark,
     report: &mut OpenReport,
 ) -> Result<Part<D::File>, OpenError> {
-    let how = Open { write: true, dsync: config.enforce_fsync, lock: true, create_new: false };
+    let dsync = config.enforce_fsync;
+    let how = Open { write: true, dsync, lock: true, ..Open::default() };
     let file = Rc::new(disk.open(&log_path(&place.dir, segment), how).await?);
     let len = file.len().await?;
     let mark = survey.mark().filter(|mark| mark.segment == segment);
     let durable_to = mark.map_or(0, |mark| mark.position);
     let path = index_path(&place.dir, segment);
-    let opened = disk.open(&path, Open::default()).await;
+    let opened = disk.open(&path, index::OPEN).await;
     let mut index = index::load(opened, config.index_step).await.unwrap_or_default();
     // What is in doubt is walked as a whole. Otherwise the last entry's neighbourhood is the anchor.
     let in_doubt = survey.in_doubt(segment).filter(|_| !canary::is(Canary::TrustedIndex));
@@ -280,7 +286,7 @@ async fn one<D: Disk>(
             lies *= 2;
             continue;
         }
-        return Ok(Part { file, index, end, halt });
+        return Ok(Part { file, len, index, end, halt });
     }
 }
 

@@ -150,6 +150,12 @@ impl Events {
         );
     }
 
+    pub(crate) fn no_file(&self, shard: usize, id: PartitionId, error: &IoError) {
+        tell_of!(self, shard, id, "no_file", "corelog::fault", WARN,
+            { path = %error.path.display(), error = %error, },
+            "an append is refused, its file could not be opened or made");
+    }
+
     pub(crate) fn segment_sealed(
         &self,
         shard: usize,

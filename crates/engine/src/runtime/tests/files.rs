@@ -4,8 +4,10 @@ use corelog_io::{File, IoOp, Open};
 
 use super::*;
 
-const CREATE: Open = Open { write: true, create_new: true, dsync: false, lock: false };
-const READ: Open = Open { write: false, create_new: false, dsync: false, lock: false };
+const CREATE: Open =
+    Open { write: true, create_new: true, dsync: false, lock: false, short: false };
+const READ: Open =
+    Open { write: false, create_new: false, dsync: false, lock: false, short: false };
 
 #[test]
 fn what_is_written_is_read_back() {

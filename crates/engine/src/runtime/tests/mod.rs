@@ -1,5 +1,6 @@
 //! The runtime on real files: directories under the target directory, O_DIRECT, no mocks.
 
+mod busy;
 mod contract;
 mod dropped;
 mod ends;
@@ -7,6 +8,7 @@ mod files;
 mod foreign;
 mod fuse;
 mod handles;
+mod lost;
 #[path = "../../../tests/real/own_dir.rs"]
 mod own_dir;
 mod readable;

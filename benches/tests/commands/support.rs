@@ -6,6 +6,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::schema;
+
 /// An empty directory on the build's disk.
 pub(crate) fn dir(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(name);
@@ -30,6 +32,14 @@ pub(crate) fn ran(working_dir: &Path, words: &str, code: i32) -> String {
         String::from_utf8(output.stdout).unwrap(),
         String::from_utf8(output.stderr).unwrap()
     )
+}
+
+/// Asserts that a document is as the schema says that the program prints for `command`.
+pub(crate) fn as_its_schema_says(command: &str, document: &Value) {
+    let printed = bench(Path::new(".")).args(["schema", command]).output().unwrap().stdout;
+    let schema: Value = serde_json::from_slice(&printed).unwrap();
+    let found = schema::violations(&schema, &schema, document, command);
+    assert_eq!(found, [""; 0]);
 }
 
 /// Status and everything that was printed.

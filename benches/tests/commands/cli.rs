@@ -1,15 +1,13 @@
 //! The binary as scripts see it: exit statuses, files it leaves and does not leave, JSON keys.
 
-mod support;
-
 use std::fs;
 use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::{as_its_schema_says, bench, dir, json, logs_below, names, ran, text};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{bench, dir, json, logs_below, names, ran, text};
 
 #[test]
 fn the_ceiling_is_measured_and_nothing_is_left() {
@@ -40,6 +38,7 @@ fn the_ceiling_is_measured_and_nothing_is_left() {
         assert!(cell["latency_us"]["p50"].as_f64().unwrap() > 0.0, "{cell}");
     }
     assert!(json["sync_write_p50_us"].as_f64().unwrap() > 0.0);
+    as_its_schema_says("ceiling", &json);
 }
 
 #[test]
@@ -136,7 +135,7 @@ fn help_and_version_are_no_errors() {
 fn a_signal_ends_a_run_and_its_files_go() {
     let dir = dir("stopped");
     let mut child = bench(&dir)
-        .args(["ceiling", "--total", "64MiB", "--rounds", "1000"])
+        .args(["ceiling", "--total", "4MiB", "--rounds", "1000", "--json", "out.json"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -144,7 +143,8 @@ fn a_signal_ends_a_run_and_its_files_go() {
     let deadline = Instant::now() + Duration::from_secs(60);
     let is_working = || {
         let mut places = names(&dir).into_iter();
-        places.any(|place| dir.join(place).join("ceiling/sequential-0").exists())
+        // Behind the sequential writes and reads of the first round.
+        places.any(|place| dir.join(place).join("ceiling/synced").exists())
     };
     while !is_working() {
         assert!(Instant::now() < deadline, "the run did not begin");
@@ -152,7 +152,13 @@ fn a_signal_ends_a_run_and_its_files_go() {
     }
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(names(&dir).is_empty(), "{:?}", names(&dir));
+    // What was measured until then is told, and nothing else is left.
+    assert_eq!(names(&dir), ["out.json"]);
+    let json = json(&dir.join("out.json"));
+    assert_eq!(json["ended"], "interrupted");
+    assert!(json["sweep"][0]["write_mb_per_s"].as_f64().unwrap() > 0.0, "{json:#}");
+    assert!(json["rounds"].as_u64().unwrap() < 1000);
+    as_its_schema_says("ceiling", &json);
 }
 
 #[test]

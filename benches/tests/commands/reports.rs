@@ -2,21 +2,17 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
+use crate::support::{self, as_its_schema_says, json as read};
 use serde_json::{Value, json};
 
-/// An empty directory on the build's disk.
 fn dir(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reports").join(name);
-    let _ = fs::remove_dir_all(&path);
-    fs::create_dir_all(&path).unwrap();
-    path
+    support::dir(&format!("reports-{name}"))
 }
 
 fn bench(working_dir: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_corelog-bench"));
-    command.current_dir(working_dir).args(words).output().unwrap()
+    support::bench(working_dir).args(words).output().unwrap()
 }
 
 /// Runs it and asserts on its exit status; what it printed.
@@ -28,14 +24,9 @@ fn prints(working_dir: &Path, status: i32, words: &str) -> String {
     if status == 2 { stderr } else { stdout }
 }
 
-fn read(path: &Path) -> Value {
-    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
-}
-
+/// The same in their order.
 fn names(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names = support::names(dir);
     names.sort();
     names
 }
@@ -59,6 +50,7 @@ fn a_run_leaves_what_it_was_asked_for_and_nothing_else() {
     }
     assert!(run["append"]["usage"]["io_uring_enters"].is_null());
     assert_eq!(run["append"]["rounds"].as_array().unwrap().len(), 2);
+    as_its_schema_says("run", &run);
 
     let csv = fs::read_to_string(dir.join("a.csv")).unwrap();
     let appended: u64 = csv
@@ -143,10 +135,18 @@ fn a_comparison_says_what_changed_and_fails_when_it_was_asked_to() {
     prints(&dir, 1, "compare a b --fail-if append.mb_per_s<-20% --fail-if append.mb_per_s<-1");
     let json: Value = serde_json::from_str(&prints(&dir, 0, "compare a b --json")).unwrap();
     assert_eq!(json["rows"][0]["verdict"], "worse");
+    as_its_schema_says("compare", &json);
+    let words = "compare a b --json --fail-if append.mb_per_s<-5%";
+    let json: Value = serde_json::from_str(&prints(&dir, 1, words)).unwrap();
+    assert_eq!(json["fail_if"][0]["holds"], true);
+    as_its_schema_says("compare", &json);
 
     let mut other = read(&dir.join("b"));
     other["machine"]["kernel"] = json!("6.1");
     fs::write(dir.join("c"), other.to_string()).unwrap();
+    let found: Value = serde_json::from_str(&prints(&dir, 0, "compare b c --json")).unwrap();
+    assert_eq!(found["differences"][0]["b"], "6.1");
+    as_its_schema_says("compare", &found);
     let text = prints(&dir, 0, "compare b c");
     assert!(text.contains("environments differ") && text.contains("machine.kernel"), "{text}");
 }
@@ -174,6 +174,37 @@ fn a_comparison_that_cannot_be_made_is_no_pass() {
 }
 
 #[test]
+fn rows_of_benchmarks_that_moved_end_with_1() {
+    let dir = dir("moved");
+    let result = |folder: &str, middle: f64| {
+        let rounds: Vec<f64> = (0..15).map(|n| middle + f64::from(n % 3)).collect();
+        let row = json!({"what": "1 KB", "unit": "MB/s", "ratio": null,
+                         "rounds": {"engine": rounds, "beside": []}});
+        let result = json!({"schema": 1, "bench": "append", "quick": false, "allocator": "own",
+                            "tables": [{"title": "t", "rows": [row]}]});
+        fs::create_dir_all(dir.join(folder)).unwrap();
+        fs::write(dir.join(folder).join("append.json"), result.to_string()).unwrap();
+    };
+    result("old", 1000.0);
+    result("new", 1001.0);
+    result("slow", 800.0);
+    result("fast", 1200.0);
+    assert!(prints(&dir, 0, "moved old new").contains("1 did not move"));
+    assert!(prints(&dir, 1, "moved old slow").starts_with("worse   append: t: 1 KB"));
+    assert!(prints(&dir, 0, "moved old/append.json fast").starts_with("better"));
+    prints(&dir, 0, "moved old slow --least 30");
+    let json: Value = serde_json::from_str(&prints(&dir, 1, "moved old slow --json")).unwrap();
+    assert_eq!((&json["worse"], &json["rows"][0]["verdict"]), (&json!(true), &json!("worse")));
+    as_its_schema_says("moved", &json);
+
+    fs::create_dir(dir.join("empty")).unwrap();
+    assert!(prints(&dir, 2, "moved old empty").contains("no result in it"));
+    assert!(prints(&dir, 2, "moved none new").contains("cannot read none"));
+    fs::write(dir.join("run.json"), "{\"schema\": 1}").unwrap();
+    assert!(prints(&dir, 2, "moved run.json new").contains("no bench"));
+}
+
+#[test]
 fn the_doctor_tells_what_is_here_and_leaves_nothing() {
     let dir = dir("doctor");
     fs::write(dir.join("somebodys"), "x").unwrap();
@@ -184,12 +215,20 @@ fn the_doctor_tells_what_is_here_and_leaves_nothing() {
     let json: Value = serde_json::from_str(&prints(&dir, 0, "doctor --dir . --json")).unwrap();
     assert_eq!((&json["schema"], &json["fit"]), (&json!(1), &json!(true)));
     assert!(json["checks"].as_array().unwrap().len() > 10);
+    as_its_schema_says("doctor", &json);
     assert_eq!(names(&dir), ["somebodys"]);
     assert!(prints(&dir, 2, "doctor --dir none").contains("none is no directory"));
 }
 
 #[test]
 fn the_schema_is_printed() {
-    let schema: Value = serde_json::from_str(&prints(&dir("schema"), 0, "schema")).unwrap();
-    assert_eq!(schema["properties"]["schema"]["const"], 1);
+    let dir = dir("schema");
+    let schema = |words: &str| serde_json::from_str::<Value>(&prints(&dir, 0, words)).unwrap();
+    assert_eq!(schema("schema"), schema("schema run"));
+    for of in ["run", "ceiling", "compare", "crash", "doctor", "moved"] {
+        let schema = schema(&format!("schema {of}"));
+        assert_eq!(schema["properties"]["schema"]["const"], 1);
+        assert!(schema["title"].as_str().unwrap().contains(&format!("corelog-bench {of}")), "{of}");
+    }
+    assert!(prints(&dir, 2, "schema verify").contains("possible values"));
 }
