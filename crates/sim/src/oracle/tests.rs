@@ -253,6 +253,32 @@ fn stored_offsets_are_what_they_may_be() {
     tell(&mut oracle, who(1), Some(1)).unwrap();
 }
 
+/// What a read that failed has hidden is there again at a later opening, closed in order or not, unless
+/// something was stored over it.
+#[test]
+fn an_opening_that_could_not_read_settles_nothing() {
+    let later = |store: bool, lost: bool| {
+        let mut oracle = answered([Ack::Durable; 3]);
+        let attempt = oracle.offset_called(who(1), Value::At(1), 1);
+        oracle.offset_stored(who(1), attempt, true);
+        oracle.consumers.opened(3, lost);
+        if lost {
+            tell(&mut oracle, who(1), None)?;
+        }
+        if store {
+            let attempt = oracle.offset_called(who(1), Value::At(2), 2);
+            oracle.offset_stored(who(1), attempt, true);
+        }
+        oracle.consumers.closed();
+        oracle.consumers.opened(3, false);
+        tell(&mut oracle, who(1), Some(1))
+    };
+    later(false, true).unwrap();
+    later(false, false).unwrap();
+    later(true, true).unwrap_err();
+    later(true, false).unwrap_err();
+}
+
 #[test]
 fn an_answer_is_late_where_the_group_goes_meanwhile() {
     let mut oracle = answered([Ack::Durable; 3]);
