@@ -212,6 +212,26 @@ fn what_somebody_has_not_read_stays() {
     oracle.check_start(2, 99).unwrap_err();
 }
 
+#[test]
+fn a_log_begins_where_a_batch_does() {
+    let begins = |offsets: &[u64], start: u64| {
+        let mut oracle = called([Ack::Written; 3]);
+        for (number, offset) in offsets.iter().enumerate() {
+            // The last one's answer is told for the last call: those between are not answered.
+            let call = if number + 1 == offsets.len() { 2 } else { number };
+            oracle.answered(call, told(*offset, 10 + *offset)).unwrap();
+        }
+        oracle.deletion_asked();
+        oracle.check_start(start, 99)
+    };
+    begins(&[0, 1, 2], 1).unwrap();
+    // A batch that nobody was told of, and nobody has read, stands at 1.
+    begins(&[0, 2], 1).unwrap();
+    begins(&[0, 2], 2).unwrap();
+    // All are known, and none stands there.
+    begins(&[0, 2, 3], 1).unwrap_err();
+}
+
 fn tell(oracle: &mut Oracle, who: ConsumerKey, stored: Option<u64>) -> Result<bool, Broken> {
     oracle.offset_told(who, stored, oracle.loosened())
 }
