@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::*;
 use corelog_format::{BatchBuilder, ConsumerKind, Message};
+use corelog_io::Clock;
 use corelog_io::sim::Sim;
-use corelog_io::{Clock, Platform};
 use corelog_shard::{Client, ClientLimits, Follow, Shards};
 use corelog_storage::{Ack, ConsumerKey, Retention};
 

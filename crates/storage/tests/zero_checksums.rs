@@ -1,6 +1,8 @@
 //! A checksum may be 0, as any other number: it never means that nothing was written.
 
 mod common;
+#[path = "../../format/tests/batches/zero_hash.rs"]
+mod zero_hash;
 
 use bytes::Bytes;
 use common::*;
@@ -8,36 +10,10 @@ use corelog_format::checksum::xxh3;
 use corelog_format::{BatchBuilder, BatchHeader, Message};
 use corelog_io::sim::{Rng, Sim};
 use corelog_storage::{Ack, Appended, From, LogConfig, SharedLimits};
+use zero_hash::{SECRET_0, make_zero};
 
-/// XXH3's secret as little-endian numbers, by the byte where each begins.
-const SECRET_0: [u64; 2] = [0xbe4b_a423_396c_feb8, 0x1cad_21f7_2c81_017c];
+/// XXH3's secret from its byte 32 on, as two little-endian numbers.
 const SECRET_32: [u64; 2] = [0x78e5_c0cc_4ee6_79cb, 0x2172_ffcc_7dd0_5a82];
-
-/// The sum that XXH3 scrambles in the end to get `hash`, for inputs of 17 to 128 bytes: the last
-/// step is made of operations that all have an inverse.
-fn sum_behind(hash: u64) -> u64 {
-    const PRIME: u64 = 0x1656_6791_9e37_79f9;
-    // Newton's iteration doubles the right bits; an odd number is its own inverse in the low three.
-    let inverse =
-        (0..5).fold(PRIME, |x, _| x.wrapping_mul(2_u64.wrapping_sub(PRIME.wrapping_mul(x))));
-    let h = (hash ^ (hash >> 32)).wrapping_mul(inverse);
-    h ^ (h >> 37)
-}
-
-/// Chooses the 16 bytes at `at` so that `hash` of all of it is 0. XXH3 adds the folded product of
-/// two numbers there, each of them xored with a part of the `secret`; with the secret itself in
-/// place they are 0, so what is left is the sum of all the rest, and the product cancels it.
-fn make_zero(bytes: &mut [u8], at: usize, secret: [u64; 2], hash: impl Fn(&[u8]) -> u64) {
-    let put = |bytes: &mut [u8], numbers: [u64; 2]| {
-        for (i, number) in numbers.into_iter().enumerate() {
-            bytes[at + 8 * i..][..8].copy_from_slice(&number.to_le_bytes());
-        }
-    };
-    put(bytes, secret);
-    let rest = sum_behind(hash(bytes));
-    put(bytes, [secret[0] ^ rest.wrapping_neg(), secret[1] ^ 1]);
-    assert_eq!(hash(bytes), 0, "the construction holds");
-}
 
 /// What the batch checksum of a batch of `messages` empty messages covers.
 fn covered(batch: &[u8], messages: usize) -> Vec<u8> {

@@ -11,4 +11,5 @@ mod reference;
 mod segment;
 mod slices;
 mod windows;
+mod zero_hash;
 mod zero_values;

@@ -43,6 +43,9 @@ struct Stored {
     durable: usize,
     /// Nothing was stored since the opening: what is told is what the disk has.
     fresh: bool,
+    /// The disk did not give everything back at the opening, and nothing was stored over it since: a
+    /// later opening may find what this one did not.
+    unread: bool,
     /// Somebody else may change it at any moment.
     loose: bool,
 }
@@ -50,7 +53,7 @@ struct Stored {
 impl Default for Stored {
     fn default() -> Self {
         let set = vec![Set { value: Value::Nothing, at_us: 0 }];
-        Stored { set, now: 0, durable: 0, fresh: false, loose: false }
+        Stored { set, now: 0, durable: 0, fresh: false, unread: false, loose: false }
     }
 }
 
@@ -111,7 +114,7 @@ impl Consumers {
                 set.push(Set { value: Value::Anything, at_us: u64::MAX });
             }
             set.dedup_by_key(|one| one.value);
-            *stored = Stored { set, fresh: true, ..Stored::default() };
+            *stored = Stored { set, fresh: true, unread: lost, ..Stored::default() };
         }
         put_down
     }
@@ -124,7 +127,8 @@ impl Consumers {
 
     /// The partition was closed in order: what is in force is durable.
     pub(super) fn closed(&mut self) {
-        self.stored.values_mut().for_each(|stored| stored.durable = stored.now);
+        let stored = self.stored.values_mut().filter(|stored| !stored.unread);
+        stored.for_each(|stored| stored.durable = stored.now);
     }
 
     /// The highest that the lowest stored offset may be; `None` where perhaps nobody stored one.
@@ -176,6 +180,7 @@ impl Oracle {
             return;
         }
         stored.now = stored.now.max(attempt);
+        stored.unread = false;
         if durable {
             stored.durable = stored.durable.max(attempt);
         }
@@ -259,7 +264,7 @@ impl Oracle {
             let at_us = stored.set[stored.now..].iter().map(|set| set.at_us).max().unwrap_or(0);
             stored.set.push(Set { value, at_us });
             stored.now = stored.set.len() - 1;
-            if stored.fresh {
+            if stored.fresh && !stored.unread {
                 stored.durable = stored.now;
             }
             self.barrier_may_rise();
@@ -306,7 +311,8 @@ impl Oracle {
     /// A life without faults ends: what is older than a second is durable.
     pub(crate) fn offsets_aged(&mut self, now_us: u64) {
         for stored in self.consumers.stored.values_mut() {
-            if stored.set[stored.now].at_us.saturating_add(AGED_US) <= now_us {
+            let at_us = stored.set[stored.now].at_us;
+            if !stored.unread && at_us.saturating_add(AGED_US) <= now_us {
                 stored.durable = stored.durable.max(stored.now);
             }
         }

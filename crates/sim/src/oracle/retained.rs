@@ -83,6 +83,15 @@ impl Oracle {
         self.retained.start
     }
 
+    /// Whether a batch may begin at `start`: one that is known to, or one of an earlier life whose append
+    /// was never answered, and that nobody has read since.
+    fn may_begin_at(&self, start: u64) -> bool {
+        let before = self.log.range(..start).next_back();
+        let is_gap = before.is_none_or(|(_, entry)| entry.end <= start);
+        let is_open = self.sent.iter().any(|sent| sent.fate == Fate::Unknown);
+        self.log.contains_key(&start) || is_gap && is_open
+    }
+
     /// The log is told to begin at `start`. No clock was ever beyond `latest_us`.
     pub(super) fn check_start(&mut self, start: u64, latest_us: u64) -> Result<(), Broken> {
         let least = self.retained.start;
@@ -92,7 +101,7 @@ impl Oracle {
         if start == least {
             return Ok(());
         }
-        if start < self.known_end() && !self.log.contains_key(&start) && !self.damage.has_any() {
+        if start < self.known_end() && !self.may_begin_at(start) && !self.damage.has_any() {
             return Err(format!("the log was trimmed to {start}, where no batch begins"));
         }
         if start > self.retained.trim_most {

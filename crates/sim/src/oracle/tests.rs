@@ -212,6 +212,26 @@ fn what_somebody_has_not_read_stays() {
     oracle.check_start(2, 99).unwrap_err();
 }
 
+#[test]
+fn a_log_begins_where_a_batch_does() {
+    let begins = |offsets: &[u64], start: u64| {
+        let mut oracle = called([Ack::Written; 3]);
+        for (number, offset) in offsets.iter().enumerate() {
+            // The last one's answer is told for the last call: those between are not answered.
+            let call = if number + 1 == offsets.len() { 2 } else { number };
+            oracle.answered(call, told(*offset, 10 + *offset)).unwrap();
+        }
+        oracle.deletion_asked();
+        oracle.check_start(start, 99)
+    };
+    begins(&[0, 1, 2], 1).unwrap();
+    // A batch that nobody was told of, and nobody has read, stands at 1.
+    begins(&[0, 2], 1).unwrap();
+    begins(&[0, 2], 2).unwrap();
+    // All are known, and none stands there.
+    begins(&[0, 2, 3], 1).unwrap_err();
+}
+
 fn tell(oracle: &mut Oracle, who: ConsumerKey, stored: Option<u64>) -> Result<bool, Broken> {
     oracle.offset_told(who, stored, oracle.loosened())
 }
@@ -251,6 +271,32 @@ fn stored_offsets_are_what_they_may_be() {
     oracle.auto_stored(who(1), attempt, 0, false);
     tell(&mut oracle, who(1), Some(0)).unwrap_err();
     tell(&mut oracle, who(1), Some(1)).unwrap();
+}
+
+/// What a read that failed has hidden is there again at a later opening, closed in order or not, unless
+/// something was stored over it.
+#[test]
+fn an_opening_that_could_not_read_settles_nothing() {
+    let later = |store: bool, lost: bool| {
+        let mut oracle = answered([Ack::Durable; 3]);
+        let attempt = oracle.offset_called(who(1), Value::At(1), 1);
+        oracle.offset_stored(who(1), attempt, true);
+        oracle.consumers.opened(3, lost);
+        if lost {
+            tell(&mut oracle, who(1), None)?;
+        }
+        if store {
+            let attempt = oracle.offset_called(who(1), Value::At(2), 2);
+            oracle.offset_stored(who(1), attempt, true);
+        }
+        oracle.consumers.closed();
+        oracle.consumers.opened(3, false);
+        tell(&mut oracle, who(1), Some(1))
+    };
+    later(false, true).unwrap();
+    later(false, false).unwrap();
+    later(true, true).unwrap_err();
+    later(true, false).unwrap_err();
 }
 
 #[test]
