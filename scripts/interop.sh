@@ -17,3 +17,5 @@ fi
 export CORELOG_BROKER=$PWD/target/debug/corelog-broker
 export CORELOG_IGGY_CLI=$target/bin/iggy
 cargo test --locked --manifest-path crates/broker/interop/Cargo.toml "$@"
+# A minute of what scripts/soak.sh does for an hour.
+cargo run --quiet --locked --manifest-path crates/broker/interop/Cargo.toml --bin soak -- 1

@@ -6,7 +6,7 @@
 //! | step | file | what happens |
 //! | --- | --- | --- |
 //! | connection | `listener` | each shard listens on the same address; a connection stays on the shard that accepted it |
-//! | bytes | `socket` | received once, into the memory that the engine then takes over |
+//! | bytes | `sockets`, `socket` | one set of all sockets of a shard wakes who waits; received once, into the memory that the engine then takes over |
 //! | frame | `frame`, `connection` | a header of 256 bytes is taken apart, the body follows; one frame at a time |
 //! | command | `operation`, `command` | which one, and what stands in it |
 //! | answer | `serve` | the engine is asked: a batch is admitted here and crosses to its owner, a poll comes back as views of the owner's memory |

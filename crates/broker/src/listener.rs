@@ -41,7 +41,11 @@ pub(crate) fn start(here: &Rc<Here>, address: SocketAddr) -> io::Result<()> {
         let accept = async {
             loop {
                 match listener.accept().await {
-                    Ok(accepted) => serve(&serving, accepted),
+                    Ok(accepted) => {
+                        serve(&serving, accepted);
+                        // Others have their turn, however many connect.
+                        serving.shard.yield_now().await;
+                    }
                     Err(error) => {
                         // Out of descriptors, or the client is gone already.
                         serving.shared.events.connection_lost(&error);

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
+use futures_lite::future::yield_now;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{
@@ -31,6 +32,9 @@ const VIEWS_MAX: usize = 64;
 
 /// Memory through which passes what nobody wants.
 const SKIP_MEMORY: usize = 64 << 10;
+
+/// What a call may bring before others have their turn, bytes.
+const MUCH: usize = 256 << 10;
 
 /// Silence after which the kernel asks whether the other side is still there. Members of groups are
 /// given up by other means, and sooner.
@@ -102,8 +106,11 @@ impl Socket {
         body.extend_from_slice(&self.received);
         self.received.clear();
         while body.len() < len {
-            if self.receive_into(&mut body).await? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+            match self.receive_into(&mut body).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                // A client as fast as this shard must not keep it for itself.
+                MUCH.. if body.len() < len => yield_now().await,
+                _ => {}
             }
         }
         // The allocator may have given more room than it was asked for.
@@ -126,6 +133,7 @@ impl Socket {
             if self.receive_into(&mut memory).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
+            yield_now().await;
             let got = memory.len().min(left);
             self.received.extend_from_slice(&memory[got..]);
             left -= got;

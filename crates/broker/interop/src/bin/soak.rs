@@ -88,7 +88,8 @@ async fn produce(client: IggyClient, partition: u32, progress: Arc<Progress>, un
             IggyMessage::builder().payload(payload.into()).build().unwrap()
         };
         let mut batch: Vec<IggyMessage> = (next..next + count).map(message).collect();
-        let sent = client.send_messages(&id("soak"), &id("topic"), &to, &mut batch);
+        let (soak, topic) = (id("soak"), id("topic"));
+        let sent = client.send_messages(&soak, &topic, &to, &mut batch);
         tokio::time::timeout(ANSWER_MAX, sent).await.expect("a send hangs").unwrap();
         next += count;
         progress.sent.store(next, Ordering::Relaxed);
