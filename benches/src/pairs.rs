@@ -22,3 +22,26 @@ pub(crate) fn pair<C, E, F: From<PlaceError>>(
     place.settle()?;
     Ok((ceiling()?, measured))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::place::tests::test_dir;
+
+    #[test]
+    fn who_goes_first_changes_from_round_to_round() {
+        let place = test_dir("pairs");
+        for (round, order) in [(0, ["ceiling", "engine"]), (1, ["engine", "ceiling"])] {
+            let begun = RefCell::new(Vec::new());
+            let begin = |who: &'static str| {
+                begun.borrow_mut().push(who);
+                Ok::<_, PlaceError>(who)
+            };
+            let both = pair(&place, round, || begin("ceiling"), || begin("engine")).unwrap();
+            assert_eq!(both, ("ceiling", "engine"));
+            assert_eq!(begun.into_inner(), order);
+        }
+    }
+}

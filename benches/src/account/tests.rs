@@ -54,6 +54,46 @@ fn unknown_stays_unknown_and_spoils_sums() {
 }
 
 #[test]
+fn what_was_used_between_is_the_difference_of_each() {
+    let seen = |times: u64| Seen {
+        rusage: Some(Rusage {
+            user: Duration::from_secs(times),
+            system: Duration::from_secs(2 * times),
+            switches_voluntary: 3 * times,
+            switches_involuntary: 4 * times,
+            faults_minor: 5 * times,
+            faults_major: 6 * times,
+        }),
+        io: Some(Io {
+            read_calls: 7 * times,
+            write_calls: 8 * times,
+            read_bytes: 9 * times,
+            written_bytes: 10 * times,
+        }),
+        device: Some(Device {
+            read_bytes: 11 * times,
+            written_bytes: 12 * times,
+            writes: 13 * times,
+            flushes: 14 * times,
+        }),
+        page_cache_bytes: Some(15 * times),
+        instructions: Some(16 * times),
+        cycles: Some(17 * times),
+    };
+    let used = between(&seen(1), &seen(3), Duration::from_secs(9));
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    assert_eq!((used.cpu_user, used.cpu_system), (seconds(2), seconds(4)));
+    assert_eq!((used.switches_voluntary, used.switches_involuntary), (Some(6), Some(8)));
+    assert_eq!((used.faults_minor, used.faults_major), (Some(10), Some(12)));
+    assert_eq!((used.read_calls, used.write_calls), (Some(14), Some(16)));
+    assert_eq!((used.process_read_bytes, used.process_written_bytes), (Some(18), Some(20)));
+    let device = Device { read_bytes: 22, written_bytes: 24, writes: 26, flushes: 28 };
+    assert_eq!(used.device, Some(device));
+    assert_eq!(used.page_cache_growth_bytes, Some(30));
+    assert_eq!((used.instructions, used.cycles), (Some(32), Some(34)));
+}
+
+#[test]
 fn sums_peaks_and_ratios() {
     let one = Used {
         wall: Duration::from_secs(2),

@@ -197,6 +197,10 @@ fn a_difference_is_named_by_its_byte() {
     let at = stored(&content, 0, 0, 0).len() + BATCH_HEADER_LEN + 70;
     let expected = log[at];
     log[at] = !expected;
+    // Others behind it, in the same frame and in the next batch, are not the first.
+    for later in [at + 1, at + 20, at + BATCH_HEADER_LEN + 60] {
+        log[later] ^= 1;
+    }
     let error = check(&content, &[&log]).unwrap_err();
     assert_eq!(error.what, What::Frame { position: 70, expected, found: !expected });
     assert_eq!(error.offset, 2);

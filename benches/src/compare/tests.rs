@@ -93,6 +93,13 @@ fn too_few_rounds_are_not_known_and_the_change_alone_decides_a_gate() {
     let judge = |text: &str| text.parse::<Gate>().unwrap().judge(&comparison).unwrap();
     assert!(judge("append.mb_per_s<-5%")[0].holds);
     assert!(!judge("append.mb_per_s<-15%")[0].holds);
+    // A change that is the limit itself.
+    let a = comparison.rows[0].a.unwrap();
+    let change = comparison.rows[0].b.unwrap() - a;
+    for (sign, holds) in [("<", false), ("<=", true), (">", false), (">=", true)] {
+        let text = format!("{}{sign}{change}", comparison.rows[0].key);
+        assert_eq!(judge(&text)[0].holds, holds, "{text}");
+    }
 }
 
 #[test]

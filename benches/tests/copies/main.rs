@@ -10,14 +10,14 @@ use std::fs;
 use std::path::Path;
 
 use bytes::Bytes;
-use corelog::{Ack, Client, Engine, PartitionId, Poll, TopicConfig};
-use corelog_bench::micro::batches;
+use corelog::{Ack, BatchBuilder, Client, Engine, Message, PartitionId, Poll, TopicConfig};
 
 const BATCHES: usize = 48;
 const PARTITION: PartitionId = PartitionId { stream: 0, topic: 0, partition: 0 };
 
-/// What else is copied: the last block of a write that is written again, names, requests.
-const SLACK: f64 = 0.05;
+/// How far a path may be off what is due: blocks that are written again are copied again, and a copy
+/// that the compiler makes itself is not seen. A copy more is far beyond it.
+const SLACK: f64 = 0.25;
 
 #[test]
 fn messages_are_copied_once_to_the_device_and_never_to_a_consumer() {
@@ -36,7 +36,7 @@ fn messages_are_copied_once_to_the_device_and_never_to_a_consumer() {
         (Ack::Written, "append, answered when written"),
         (Ack::Durable, "append, answered when durable"),
     ] {
-        let sent = batches(1000, 1000).unwrap();
+        let sent = batch(1000, 1000);
         let (bytes, copied) = interpose::copied(|| {
             let bytes = append(&client, &sent, ack);
             // What was answered early is copied later, if at all.
@@ -45,7 +45,7 @@ fn messages_are_copied_once_to_the_device_and_never_to_a_consumer() {
         });
         rows.push((what, 1.0, bytes, copied));
     }
-    let small = batches(10, 100).unwrap();
+    let small = batch(10, 100);
     let (bytes, copied) = interpose::copied(|| append(&client, &small, Ack::Written));
     rows.push(("append of 10 x 100 B, answered when written", f64::NAN, bytes, copied));
 
@@ -72,20 +72,28 @@ fn messages_are_copied_once_to_the_device_and_never_to_a_consumer() {
         let copies = copied as f64 / bytes as f64;
         // How often a small batch's block is written again depends on the disk.
         if !due.is_nan() {
-            assert!((due..due + SLACK).contains(&copies), "{what}: {copies:.3} copies of a byte");
+            let is_due = (copies - due).abs() < SLACK;
+            assert!(is_due, "{what}: {copies:.3} copies of a byte, {due} are due");
         }
     }
 }
 
-/// Appends batches one after the other: the bytes of all.
-fn append(client: &Client, batches: &[Bytes], ack: Ack) -> u64 {
-    let one = |number: usize| {
-        let batch = batches[number % batches.len()].clone();
-        let bytes = batch.len() as u64;
-        client.append_blocking(PARTITION, batch, ack).unwrap();
-        bytes
-    };
-    (0..BATCHES).map(one).sum()
+/// A batch of messages that the counter knows.
+fn batch(messages: usize, payload: usize) -> Bytes {
+    let payload = vec![interpose::PAYLOAD; payload];
+    let mut batch = BatchBuilder::new();
+    for _ in 0..messages {
+        batch.push(Message::new(&payload)).unwrap();
+    }
+    batch.finish().unwrap().into()
+}
+
+/// Appends the batch again and again: the bytes of all.
+fn append(client: &Client, batch: &Bytes, ack: Ack) -> u64 {
+    for _ in 0..BATCHES {
+        client.append_blocking(PARTITION, batch.clone(), ack).unwrap();
+    }
+    (BATCHES * batch.len()) as u64
 }
 
 /// Polls the end of the log again and again: the bytes of all replies.

@@ -35,7 +35,7 @@ impl Axis {
         let step = round_step(high / TICKS);
         let count = (high / step).ceil() as u32;
         let ticks = (0..=count).map(|tick| f64::from(tick) * step);
-        let ticks = ticks.map(|at| (at, figure(at))).collect();
+        let ticks = ticks.map(|at| (at, tick(at))).collect();
         Axis {
             title: title.to_owned(),
             low: 0.0,
@@ -68,6 +68,14 @@ impl Axis {
         let on = |value: f64| if self.is_log { value.max(1e-300).log10() } else { value };
         let (low, high) = (on(self.low), on(self.high));
         ((on(value) - low) / (high - low)).clamp(0.0, 1.0)
+    }
+}
+
+/// A round value, without the zeros that a figure would end with.
+fn tick(at: f64) -> String {
+    match figure(at) {
+        text if text.contains('.') => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        whole => whole,
     }
 }
 
@@ -196,7 +204,8 @@ mod tests {
             words(&Axis::linear("", 2527.0)),
             ["0", "500", "1,000", "1,500", "2,000", "2,500", "3,000"]
         );
-        assert_eq!(words(&Axis::linear("", 0.9)), ["0", "0.200", "0.400", "0.600", "0.800", "1"]);
+        assert_eq!(words(&Axis::linear("", 0.9)), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+        assert_eq!(words(&Axis::linear("", 1.4)), ["0", "0.5", "1", "1.5"]);
         assert_eq!(words(&Axis::linear("", f64::NAN)).len(), 6);
         assert_eq!(words(&Axis::linear("", 0.0)).len(), 6);
         assert_eq!(words(&Axis::logarithmic("", 30.0, 2000.0)), ["10", "100", "1,000", "10,000"]);
