@@ -143,8 +143,8 @@ struct Candidate {
 
 /// What a batch behind damage is.
 enum Is {
-    /// One of the log: its offset is one that the lost bytes leave to it, or batches lead from it to
-    /// the end of the file.
+    /// One of the log: its offset is one that the lost bytes leave to it, or batches lead from it
+    /// to the end of the file.
     TheLogs,
     /// The payload of a frame that ends here.
     Carried { end: u64 },

@@ -103,8 +103,8 @@ impl Session {
         Ok(())
     }
 
-    /// [`Session::fail`], unless the segment is gone: retention took it, and it is as if it had been
-    /// listed a moment later.
+    /// [`Session::fail`], unless the segment is gone: retention took it, and it is as if it had
+    /// been listed a moment later.
     pub(crate) fn fail_of(&mut self, segment: &Segment, failure: Failure) -> Result<(), Failure> {
         if segment.vanished(&failure) {
             return self.say(format_args!("{}: gone since it was listed", Shown(&segment.path)));
