@@ -1,7 +1,7 @@
 //! Each way a slot can go, and that its share of the limits always comes back.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Wake;
+use std::task::{Wake, Waker};
 use std::thread;
 
 use super::*;

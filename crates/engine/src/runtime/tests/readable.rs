@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::task::Poll;
 use std::time::Instant;
 
-use corelog_io::{Clock, Spawn};
+use corelog_io::Clock;
 use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::pipe;
 
