@@ -1,8 +1,8 @@
 //! Which blocks of the pool are free: a buddy allocator over block numbers. It touches no memory of
 //! the pool itself.
 
-/// Larger buffers than this power of two of blocks are not of the pool: 1 GiB, which is also as much
-/// as the kernel registers in one piece.
+/// Larger buffers than this power of two of blocks are not of the pool: 1 GiB, which is also as
+/// much as the kernel registers in one piece.
 pub(super) const ORDER_MAX: u8 = 18;
 
 const NONE: u32 = u32::MAX;

@@ -5,17 +5,17 @@ use std::fmt;
 use super::local;
 use super::memory::Memory;
 
-/// Whole blocks of memory with one owner, out of the executor's registered pool where that has room.
-/// May be dropped at any time on its thread, also after the executor.
+/// Whole blocks of memory with one owner, out of the executor's registered pool where that has
+/// room. May be dropped at any time on its thread, also after the executor.
 pub(in crate::runtime) struct Buffer {
     memory: Memory,
     len: usize,
 }
 
 impl Buffer {
-    /// A buffer of `len` bytes, a multiple of [`corelog_io::BLOCK`], which is not zero. Contents are
-    /// whatever the memory held before. Never fails: what the pool has no room for comes from the
-    /// system's allocator.
+    /// A buffer of `len` bytes, a multiple of [`corelog_io::BLOCK`], which is not zero. Contents
+    /// are whatever the memory held before. Never fails: what the pool has no room for comes from
+    /// the system's allocator.
     pub(in crate::runtime) fn alloc(len: usize) -> Buffer {
         let pool = local::current().map(|local| std::rc::Rc::clone(&local.pool));
         Buffer { memory: Memory::new(pool.as_ref(), len), len }

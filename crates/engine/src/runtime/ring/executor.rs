@@ -29,8 +29,8 @@ use crate::runtime::pages::PoolPages;
 /// How an executor is made.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) struct Options {
-    /// Entries of the ring: as many operations are handed over in one call. The kernel rounds it up to
-    /// a power of two. Eight times as many are with the kernel at most, others wait.
+    /// Entries of the ring: as many operations are handed over in one call. The kernel rounds it up
+    /// to a power of two. Eight times as many are with the kernel at most, others wait.
     pub(in crate::runtime) entries: u32,
     /// Bytes of the pool for buffers, registered with the ring.
     pub(in crate::runtime) pool: usize,
@@ -72,7 +72,8 @@ impl Executor {
         let remote = Arc::new(Remote::new(event, ring));
         let pool = Pool::new(options.pool, options.huge_pages)?;
         let pieces = pool.pieces();
-        // Without registration (RLIMIT_MEMLOCK, usually) each call pins its memory: slower, not wrong.
+        // Without registration (RLIMIT_MEMLOCK, usually) each call pins its memory: slower, not
+        // wrong.
         let registered = if pieces.is_empty() { Ok(()) } else { queues.register_memory(&pieces) };
         pool.set_registered(registered.is_ok());
         let local = Rc::new(Local {
@@ -108,9 +109,9 @@ impl Executor {
         self.local.queues.borrow().as_ref().map_or(0, Queues::enters)
     }
 
-    /// Runs `main` to its end, and tasks meanwhile. Then those that are ready are run once more, and
-    /// operations under way are waited for, [`DRAIN_PATIENCE`] at most. Other tasks stay, up to the
-    /// next call.
+    /// Runs `main` to its end, and tasks meanwhile. Then those that are ready are run once more,
+    /// and operations under way are waited for, [`DRAIN_PATIENCE`] at most. Other tasks stay, up to
+    /// the next call.
     ///
     /// # Panics
     ///

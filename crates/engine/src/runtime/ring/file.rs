@@ -49,8 +49,9 @@ impl File {
         &self.opened
     }
 
-    /// Reads up to `len` bytes at `at` to the beginning of `buffer`, and gives it back. May bring less, or
-    /// be interrupted. Dropping the future loses the answer and, once the kernel has it, the buffer.
+    /// Reads up to `len` bytes at `at` to the beginning of `buffer`, and gives it back. May bring
+    /// less, or be interrupted. Dropping the future loses the answer and, once the kernel has it,
+    /// the buffer.
     ///
     /// # Panics
     ///
@@ -80,8 +81,8 @@ impl File {
         (result, kept.buffer.expect("a read keeps its buffer"))
     }
 
-    /// Writes the bytes from `from` on at `at`, or the beginning of them, and answers how many that were.
-    /// May be interrupted. Dropping the future loses the answer, never the operation.
+    /// Writes the bytes from `from` on at `at`, or the beginning of them, and answers how many that
+    /// were. May be interrupted. Dropping the future loses the answer, never the operation.
     ///
     /// # Panics
     ///
@@ -167,8 +168,8 @@ impl Opened {
         {
             queues.forget_file(place);
         }
-        // SAFETY: the number is ours and open, and nobody knows it any more: no operation is under way
-        // on it, as each keeps `self`.
+        // SAFETY: the number is ours and open, and nobody knows it any more: no operation is under
+        // way on it, as each keeps `self`.
         match unsafe { libc::close(fd.into_raw_fd()) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),

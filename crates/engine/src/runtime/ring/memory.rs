@@ -18,7 +18,8 @@ use crate::runtime::pages::{PoolPages, SmallBecause};
 /// As much as the kernel registers in one piece.
 const PIECE: usize = BLOCK << ORDER_MAX;
 
-/// One region of memory, lent in pieces of a power of two of blocks. It lives as long as a piece of it.
+/// One region of memory, lent in pieces of a power of two of blocks. It lives as long as a piece of
+/// it.
 pub(super) struct Pool {
     map: *mut u8,
     map_len: usize,
@@ -114,8 +115,8 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // SAFETY: ours since `new`. Every piece that was lent keeps the pool, so none is out. An error
-        // could only mean a wrong range, and leaves it mapped.
+        // SAFETY: ours since `new`. Every piece that was lent keeps the pool, so none is out. An
+        // error could only mean a wrong range, and leaves it mapped.
         let _ = unsafe { munmap(self.map.cast(), self.map_len) };
     }
 }
@@ -138,8 +139,8 @@ enum From {
 }
 
 impl Memory {
-    /// `len` bytes of `pool`, or beyond it where it has no piece of that size. Contents are whatever
-    /// the memory held before.
+    /// `len` bytes of `pool`, or beyond it where it has no piece of that size. Contents are
+    /// whatever the memory held before.
     pub(super) fn new(pool: Option<&Rc<Pool>>, len: usize) -> Memory {
         assert!(len > 0 && len.is_multiple_of(BLOCK), "a buffer of {len} bytes is not of blocks");
         pool.and_then(|pool| Memory::of_pool(pool, len)).unwrap_or_else(|| Memory::beyond(len))
@@ -158,7 +159,8 @@ impl Memory {
 
     fn beyond(len: usize) -> Memory {
         let layout = Layout::from_size_align(len, BLOCK).expect("a length that memory can have");
-        // SAFETY: the length is not zero. Zeroed, since whoever reads it as bytes needs it initialised.
+        // SAFETY: the length is not zero. Zeroed, since whoever reads it as bytes needs it
+        // initialised.
         let start = unsafe { alloc_zeroed(layout) };
         let start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout));
         Memory { start, len, from: From::Beyond(layout) }
@@ -180,8 +182,8 @@ impl Memory {
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        // SAFETY: ours alone since `new` and initialised (the mapping and the allocation are zeroed);
-        // the kernel writes to it only while a read owns `self` by value.
+        // SAFETY: ours alone since `new` and initialised (the mapping and the allocation are
+        // zeroed); the kernel writes to it only while a read owns `self` by value.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 

@@ -1,4 +1,5 @@
-//! Operations under way: what each of them keeps until the kernel has answered, and who waits for it.
+//! Operations under way: what each of them keeps until the kernel has answered, and who waits for
+//! it.
 #![allow(unsafe_code, reason = "entries that name memory: docs/unsafe.md")]
 
 use std::cell::RefCell;

@@ -95,8 +95,9 @@ impl Queues {
 
     /// Registers memory. What is registered stays where it is until the ring has gone.
     pub(super) fn register_memory(&self, pieces: &[libc::iovec]) -> io::Result<()> {
-        // SAFETY: the pieces are a pool's, which the executor keeps longer than the ring; the kernel
-        // pins the pages itself, so that even memory that was unmapped would not be another's.
+        // SAFETY: the pieces are a pool's, which the executor keeps longer than the ring; the
+        // kernel pins the pages itself, so that even memory that was unmapped would not be
+        // another's.
         unsafe { self.ring.submitter().register_buffers(pieces) }
     }
 
@@ -176,8 +177,8 @@ impl Queues {
         asks || !self.ring.completion().is_empty()
     }
 
-    /// Hands to the kernel what is queued, has it do what it has put off, and waits for a completion.
-    /// Without anything to do, and without a wait, it is no call.
+    /// Hands to the kernel what is queued, has it do what it has put off, and waits for a
+    /// completion. Without anything to do, and without a wait, it is no call.
     pub(super) fn enter(&mut self, wait: Wait) -> io::Result<()> {
         self.fill();
         let (queued, asks) = {
@@ -269,7 +270,8 @@ impl Drop for Queues {
     }
 }
 
-/// Sends a message to a ring, by a call of this thread's: it ends the wait of the thread that has it.
+/// Sends a message to a ring, by a call of this thread's: it ends the wait of the thread that has
+/// it.
 pub(super) fn send_message(ring: BorrowedFd<'_>) -> io::Result<()> {
     /// Since Linux 6.13; the io-uring crate does not have it yet.
     const REGISTER_SEND_MSG_RING: libc::c_uint = 31;

@@ -1,8 +1,9 @@
-//! The side of an executor that other threads see: tasks that they woke, and the way to wake the loop.
+//! The side of an executor that other threads see: tasks that they woke, and the way to wake the
+//! loop.
 //!
 //! The rule is the mailbox's. The loop says that it sleeps, fences, looks once more, and only then
-//! waits; a thread that wakes a task pushes it, fences, and makes the system call only where the loop
-//! said so, once for all who push until it is awake.
+//! waits; a thread that wakes a task pushes it, fences, and makes the system call only where the
+//! loop said so, once for all who push until it is awake.
 #![allow(unsafe_code, reason = "a task goes through the list as a raw pointer: docs/unsafe.md")]
 
 use std::mem::ManuallyDrop;

@@ -72,7 +72,8 @@ impl Drop for Place {
     }
 }
 
-/// A task whose panics stay in here: those of its destructor, too, over which `async-task` would abort.
+/// A task whose panics stay in here: those of its destructor, too, over which `async-task` would
+/// abort.
 struct Caught<F> {
     task: ManuallyDrop<F>,
     _place: Place,
@@ -97,8 +98,8 @@ impl<F> Drop for Caught<F> {
     }
 }
 
-/// Queues `task` behind those that are ready; never runs it before this returns. It runs to its end,
-/// or is dropped with the executor. A panic ends the task, and nobody hears of it.
+/// Queues `task` behind those that are ready; never runs it before this returns. It runs to its
+/// end, or is dropped with the executor. A panic ends the task, and nobody hears of it.
 ///
 /// # Panics
 ///

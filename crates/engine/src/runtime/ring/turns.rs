@@ -2,8 +2,8 @@
 //!
 //! A turn is: take what other threads have woken, wake who has slept long enough, run tasks for a
 //! while, hand over what they asked for, note what has ended. Where nothing is left to run, handing
-//! over and waiting are one call, so that a lone write costs one. Neither the queue of tasks nor that
-//! of the kernel can keep the other waiting for longer than [`TURN`] and one task.
+//! over and waiting are one call, so that a lone write costs one. Neither the queue of tasks nor
+//! that of the kernel can keep the other waiting for longer than [`TURN`] and one task.
 
 use std::future::Future;
 use std::mem;
@@ -47,8 +47,8 @@ impl Local {
         self.remote.take(|ready| self.queue.borrow_mut().push_back(ready));
     }
 
-    /// Runs tasks until none is left, or it is time to turn to the kernel. Whom other threads have woken
-    /// need not wait for that.
+    /// Runs tasks until none is left, or it is time to turn to the kernel. Whom other threads have
+    /// woken need not wait for that.
     pub(super) fn run_tasks(&self) {
         let mut until = None;
         for _ in 0..TASKS {
@@ -148,7 +148,8 @@ impl Local {
         self.queues.borrow().as_ref().map_or(0, Queues::under_way)
     }
 
-    /// Runs what is ready now, and goes on until no operation is under way or `patience` has passed.
+    /// Runs what is ready now, and goes on until no operation is under way or `patience` has
+    /// passed.
     pub(super) fn drain(&self, patience: Duration) {
         let until = Instant::now() + patience;
         let mut ready = self.queue.borrow().len() as u64;
@@ -166,8 +167,8 @@ impl Local {
         }
     }
 
-    /// Drops every task. False where one is not there to be dropped: another thread, which has woken it,
-    /// stands still before it has handed it over.
+    /// Drops every task. False where one is not there to be dropped: another thread, which has
+    /// woken it, stands still before it has handed it over.
     pub(super) fn drop_tasks(&self) -> bool {
         let until = Instant::now() + DRAIN_PATIENCE;
         loop {
@@ -201,7 +202,8 @@ impl Local {
                 if cancel && let Some(queues) = &mut *self.queues.borrow_mut() {
                     queues.cancel_all();
                 }
-                // Those that were waiting for room come with the next round, and are cancelled then.
+                // Those that were waiting for room come with the next round, and are cancelled
+                // then.
                 self.enter(Wait::AtMost((until - now).min(Duration::from_millis(100))));
                 self.note_ended();
             }
@@ -223,8 +225,8 @@ pub(in crate::runtime) fn yield_now() -> impl Future<Output = ()> + 'static {
     })
 }
 
-/// Ends when the thread has turned to its I/O: what was asked for before is with the kernel, what has
-/// ended is known. The turn follows the task that waits.
+/// Ends when the thread has turned to its I/O: what was asked for before is with the kernel, what
+/// has ended is known. The turn follows the task that waits.
 pub(in crate::runtime) fn turn_to_io() -> impl Future<Output = ()> + 'static {
     Turn { seen: None }
 }
@@ -247,8 +249,8 @@ impl Future for Turn {
     }
 }
 
-/// Turns of this thread's executor so far: with each, what was asked for is with the kernel, and who was
-/// to be woken by then was.
+/// Turns of this thread's executor so far: with each, what was asked for is with the kernel, and
+/// who was to be woken by then was.
 ///
 /// # Panics
 ///

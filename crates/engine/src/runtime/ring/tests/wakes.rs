@@ -41,9 +41,9 @@ impl Signal {
     }
 }
 
-/// Raises one and waits for the other, `rounds` times, in a thread of its own with an executor of its
-/// own; every `pause` rounds it dawdles for a random time before it answers. It plays in a task, or in
-/// the main future, and is woken by messages, or events.
+/// Raises one and waits for the other, `rounds` times, in a thread of its own with an executor of
+/// its own; every `pause` rounds it dawdles for a random time before it answers. It plays in a
+/// task, or in the main future, and is woken by messages, or events.
 fn player(
     rounds: u64,
     pause: u64,
