@@ -99,7 +99,7 @@ mod tests {
                 frame[at] = random(&mut state) as u8;
             }
             frame.extend(&body);
-            if random(&mut state) % 8 == 0 {
+            if random(&mut state).is_multiple_of(8) {
                 frame.truncate((random(&mut state) % frame.len() as u64) as usize);
             }
             found += take_apart(&frame);

@@ -74,6 +74,8 @@ fn command() -> Command {
         .long_about(LONG_ABOUT)
         .after_help(EXAMPLE)
         .max_term_width(100)
+        // The last one holds, so that a script can add to what another one says.
+        .args_override_self(true)
         .arg(config)
         .arg(print)
         .args(options)

@@ -99,7 +99,7 @@ impl Kind for Size {
 
     fn show(&self) -> Option<String> {
         let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-        let unit = units.into_iter().find(|(bytes, _)| self.0 > 0 && self.0 % bytes == 0);
+        let unit = units.into_iter().find(|(bytes, _)| self.0 > 0 && self.0.is_multiple_of(*bytes));
         match unit {
             Some((bytes, unit)) => quoted(format_args!("{}{unit}", self.0 / bytes)),
             None => Some(self.0.to_string()),

@@ -91,10 +91,9 @@ impl Budget {
     }
 
     fn serve(&self) {
-        while let Some(next) = self.waiting.borrow().front().map(Rc::clone) {
-            if !self.has(next.bytes) {
-                return;
-            }
+        loop {
+            let next = self.waiting.borrow().front().map(Rc::clone);
+            let Some(next) = next.filter(|next| self.has(next.bytes)) else { return };
             self.waiting.borrow_mut().pop_front();
             self.add(next.bytes);
             next.is_served.set(true);

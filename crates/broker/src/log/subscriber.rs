@@ -30,9 +30,10 @@ impl Lines {
         Lines { level, format, writer }
     }
 
-    /// Events alone: neither broker nor engine has spans.
+    /// Events, and questions whether one would be wanted, which are neither events nor spans. Neither
+    /// broker nor engine has spans.
     fn wants(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && *metadata.level() <= self.level
+        !metadata.is_span() && *metadata.level() <= self.level
     }
 }
 
@@ -93,6 +94,8 @@ mod tests {
         let lines = Lines::new(LogLevel::Info, format, writer.clone());
         tracing::subscriber::with_default(lines, || {
             debug!(name: "quiet", target: "t", "not wanted");
+            assert!(tracing::enabled!(target: "t", tracing::Level::INFO), "who asks first is told");
+            assert!(!tracing::enabled!(target: "t", tracing::Level::DEBUG));
             let sdk = "evil\"\n\u{1b}[2J\\";
             let (peer, suppressed) = ("127.0.0.1:1", 0_u64);
             warn!(name: "loud", target: "t", { sdk, peer, no = 7_u64, suppressed }, "it is so");
