@@ -24,9 +24,9 @@ pub(crate) trait Glance {
 }
 
 /// Has the shard of this thread look whether something came in from other threads: requests, of
-/// which it serves a run, and answers to its own tasks, which it wakes. To be called by the runtime between any two tasks: a shard that is busy
-/// would see it only when the runtime turns to its I/O. Without a shard on this thread it does
-/// nothing. A few nanoseconds where nothing has come.
+/// which it serves a run, and answers to its own tasks, which it wakes. To be called by the runtime
+/// between any two tasks: a shard that is busy would see it only when the runtime turns to its I/O.
+/// Without a shard on this thread it does nothing. A few nanoseconds where nothing has come.
 pub fn glance() {
     // Cloned: a waker is foreign code.
     let shard = HERE.with_borrow(|here| here.as_ref().map(|here| Rc::clone(&here.shard)));

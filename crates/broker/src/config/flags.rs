@@ -24,7 +24,8 @@ const EXAMPLE: &str = "\
 Example: CORELOG_ROOT_PASSWORD=iggy corelog-broker --data /var/lib/corelog
 
 SIGTERM and SIGINT stop it in order, a second one without waiting for connections. It ends with 0 \
-then, with 1 where it could not start or not close everything, with 2 where it was told wrong things.";
+then, with 1 where it could not start or not close everything, with 2 where it was told wrong \
+things.";
 
 /// What stands on the command line.
 pub(super) struct Flags {

@@ -21,7 +21,9 @@ pub(crate) fn mentions(source: &Source, owners: &[Owner]) -> Vec<Finding> {
     let (mut findings, mut in_use) = (Vec::new(), false);
     for (i, token) in tokens.iter().enumerate() {
         in_use = token.text == "use" || token.text == "extern" || (in_use && token.text != ";");
-        let is_path = in_use || begins(&tokens[i + 1..], ": :");
+        // A module of ours may have a dependency's name.
+        let is_ours = i >= 3 && tokens[i - 3].text == "crate" && begins(&tokens[i - 2..], ": :");
+        let is_path = !is_ours && (in_use || begins(&tokens[i + 1..], ": :"));
         let owner = owners.iter().find(|owner| is_path && owner.name == token.text);
         let Some(owner) = owner else { continue };
         if !owner.rooms.iter().any(|room| source.path.starts_with(room.as_str())) {
