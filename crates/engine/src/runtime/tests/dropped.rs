@@ -8,7 +8,8 @@ use corelog_io::{Clock, File, Open, Spawn};
 
 use super::*;
 
-const CREATE: Open = Open { write: true, create_new: true, dsync: false, lock: false };
+const CREATE: Open =
+    Open { write: true, create_new: true, dsync: false, lock: false, short: false };
 
 /// Polls once; the operation has begun, and nobody will hear of its end.
 fn begin<T>(future: impl Future<Output = T>) {

@@ -67,7 +67,8 @@ fn a_task_ends_while_another_thread_lets_go_of_it() {
 /// The same by the operations of files that end on a file thread.
 #[test]
 fn file_operations_end_while_their_thread_lets_go_of_them() {
-    const CREATE: Open = Open { write: true, create_new: true, dsync: false, lock: true };
+    const CREATE: Open =
+        Open { write: true, create_new: true, dsync: false, lock: true, short: false };
     on_shard("foreign_files", |platform, dir| async move {
         for number in 0..50 {
             let path = dir.join(format!("file-{number}"));
