@@ -14,7 +14,7 @@
 //! | reply | `answer`, `socket` | a header and a body; polled batches go out as they lie in memory |
 //!
 //! `clients` and `session` know who is connected and as whom, `credentials` who may be. `limits`
-//! bounds what clients may use and ends those that take too long; `log` and `metrics` tell the
+//! bounds what clients may use and ends those that take too long; `log` and `scrape` tell the
 //! operator, whose words `config` reads.
 #![forbid(unsafe_code)]
 
@@ -29,11 +29,11 @@ mod frame;
 mod limits;
 mod listener;
 mod log;
-mod metrics;
 mod operation;
 mod process;
 mod protocol;
 mod root;
+mod scrape;
 mod serve;
 mod session;
 mod shared;

@@ -11,8 +11,8 @@ use crate::clients::Clients;
 use crate::credentials::Gate;
 use crate::limits::ClientsMay;
 use crate::log::Events;
-use crate::metrics::Counters;
 use crate::process;
+use crate::scrape::Counters;
 
 pub(crate) struct Shared {
     pub(crate) listen: SocketAddr,
