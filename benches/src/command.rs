@@ -75,8 +75,9 @@ fn run_engine(args: &RunArgs) -> Result<ExitCode, Box<dyn Error>> {
     let interrupt = Interrupt::on_signals()?;
     let outputs = Outputs::check(args.place.json.as_deref(), &args.output)?;
     account::arm();
+    // Longer than the place, whose files go at its end.
+    let _slow = when_slow(&interrupt);
     let mut place = Place::take(args.place.dir.as_deref(), args.place.keep)?;
-    let _slow = when_slow(&interrupt, &place);
     let machine = Machine::look(place.path());
     let quiet = args.place.quiet || outputs.json_to_stdout();
     let progress = Progress::new("round", settings.rounds, quiet);
@@ -109,8 +110,9 @@ fn kill_processes(args: &CrashArgs) -> Result<ExitCode, Box<dyn Error>> {
     let settings = args.settings(cpus)?;
     let interrupt = Interrupt::on_signals()?;
     let outputs = Outputs::check(args.place.json.as_deref(), &OutputArgs::default())?;
+    // Longer than the place, whose files go at its end.
+    let _slow = when_slow(&interrupt);
     let mut place = Place::take(args.place.dir.as_deref(), args.place.keep)?;
-    let _slow = when_slow(&interrupt, &place);
     let quiet = args.place.quiet || outputs.json_to_stdout();
     let progress = Progress::new("process", args.lives, quiet);
     let mut note = |number: u32| progress.begin(number);
@@ -192,13 +194,11 @@ fn after(ended: Ended) -> ExitCode {
 }
 
 /// Says what can be done where a stop takes long.
-fn when_slow(interrupt: &Interrupt, place: &Place) -> Slow {
-    let path = place.path().to_owned();
-    interrupt.when_slow(move || {
+fn when_slow(interrupt: &Interrupt) -> Slow {
+    interrupt.when_slow(|| {
         eprintln!(
-            "corelog-bench: stopping; what the engine has begun must end first. A second signal \
-             ends this at once and leaves the files in {}",
-            path.display()
+            "corelog-bench: stopping; what the engine has begun must end, and the files must go. A \
+             second signal ends this at once and leaves them"
         );
     })
 }

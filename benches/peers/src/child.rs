@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use serde_json::json;
 
 use crate::Fault;
@@ -22,6 +23,8 @@ struct Appended {
 
 /// Runs the child and prints what it measured.
 pub(crate) fn run(args: &ChildArgs) -> Result<(), Fault> {
+    // Whoever started this must not leave it behind.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let work = args.class.work(args.scale);
     std::fs::create_dir_all(&args.dir)?;
     let log = logs::open(args.log, args.class, work, &args.dir)?;
