@@ -79,6 +79,7 @@ impl Executor {
         let local = Rc::new(Local {
             remote,
             queue: RefCell::new(VecDeque::new()),
+            visitors: RefCell::new(VecDeque::new()),
             alive: Alive::default(),
             queues: RefCell::new(Some(queues)),
             ops: Ops::default(),

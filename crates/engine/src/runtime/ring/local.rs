@@ -22,6 +22,8 @@ pub(super) struct Local {
     pub(super) remote: Arc<Remote>,
     /// Tasks that are to run, in their order.
     pub(super) queue: RefCell<VecDeque<Ready>>,
+    /// The same, woken by other threads.
+    pub(super) visitors: RefCell<VecDeque<Ready>>,
     pub(super) alive: Alive,
     /// None once the executor has gone.
     pub(super) queues: RefCell<Option<Queues>>,

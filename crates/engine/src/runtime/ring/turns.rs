@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::local::{self, Local};
 use super::queues::{Ended, Queues, Wait};
-use super::tasks::guarded;
+use super::tasks::{Ready, guarded};
 
 /// Tasks of a turn, at most.
 const TASKS: usize = 32;
@@ -44,7 +44,23 @@ impl Local {
     }
 
     fn take_woken(&self) {
-        self.remote.take(|ready| self.queue.borrow_mut().push_back(ready));
+        self.remote.take(|ready| self.visitors.borrow_mut().push_back(ready));
+    }
+
+    /// The task that runs next. One that another thread has woken and one of this thread run by
+    /// turns, however many of either there are: what waits for it waits for the way there and back.
+    fn next_task(&self) -> Option<Ready> {
+        let (mut first, mut second) = (&self.visitors, &self.queue);
+        if self.ran.get() % 2 == 1 {
+            mem::swap(&mut first, &mut second);
+        }
+        let next = first.borrow_mut().pop_front();
+        next.or_else(|| second.borrow_mut().pop_front())
+    }
+
+    /// Tasks that are ready.
+    fn ready(&self) -> usize {
+        self.visitors.borrow().len() + self.queue.borrow().len()
     }
 
     /// Runs tasks until none is left, or it is time to turn to the kernel. Whom other threads have
@@ -52,7 +68,7 @@ impl Local {
     pub(super) fn run_tasks(&self) {
         let mut until = None;
         for _ in 0..TASKS {
-            let Some(ready) = self.queue.borrow_mut().pop_front() else { return };
+            let Some(ready) = self.next_task() else { return };
             self.ran.set(self.ran.get() + 1);
             let until = *until.get_or_insert_with(|| Instant::now() + TURN);
             guarded(|| _ = ready.run());
@@ -71,7 +87,7 @@ impl Local {
         until: Option<Instant>,
         is_woken: &dyn Fn() -> bool,
     ) {
-        let is_idle = || self.queue.borrow().is_empty() && self.remote.is_empty() && !is_woken();
+        let is_idle = || self.ready() == 0 && self.remote.is_empty() && !is_woken();
         let turning = mem::take(&mut *self.turning.borrow_mut());
         if !turning.is_empty() || !is_idle() {
             self.enter(Wait::No);
@@ -152,7 +168,7 @@ impl Local {
     /// passed.
     pub(super) fn drain(&self, patience: Duration) {
         let until = Instant::now() + patience;
-        let mut ready = self.queue.borrow().len() as u64;
+        let mut ready = self.ready() as u64;
         loop {
             self.begin_turn();
             let before = self.ran.get();
@@ -177,7 +193,7 @@ impl Local {
                 guarded(|| waker.wake());
             }
             self.take_woken();
-            while let Some(ready) = { self.queue.borrow_mut().pop_front() } {
+            while let Some(ready) = self.next_task() {
                 guarded(|| drop(ready));
             }
             if self.alive.is_empty() {

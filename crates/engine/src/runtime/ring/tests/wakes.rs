@@ -166,6 +166,29 @@ fn tasks_that_another_thread_wakes_run_in_the_order_of_the_wakes() {
 }
 
 #[test]
+fn a_task_that_another_thread_wakes_takes_its_turn_with_all_others() {
+    let signal = Arc::new(Signal::default());
+    let (seen, theirs) = (Rc::new(Cell::new(None)), Arc::clone(&signal));
+    let count = Rc::new(Cell::new(0));
+    run(async {
+        let (answer, before) = (Rc::clone(&seen), Rc::clone(&count));
+        spawn(async move {
+            theirs.reach(1).await;
+            answer.set(Some(before.get()));
+        });
+        yield_now().await;
+        for _ in 0..1_000 {
+            let count = Rc::clone(&count);
+            spawn(async move { count.set(count.get() + 1) });
+        }
+        thread::scope(|scope| scope.spawn(|| signal.raise()).join()).expect("it raises");
+        reached(&count, 1_000).await;
+    });
+    let before = seen.get().expect("it ran");
+    assert!(before < 40, "{before} tasks of this thread ran before it");
+}
+
+#[test]
 fn a_busy_loop_sees_wakes_as_well() {
     let (signal, echo) = (Arc::new(Signal::default()), Arc::new(Signal::default()));
     let theirs = (Arc::clone(&signal), Arc::clone(&echo));
