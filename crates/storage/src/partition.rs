@@ -188,6 +188,10 @@ impl<P: Platform, A: Answer> Partition<P, A> {
             && let Err(error) = inner.store_offsets_now().await
         {
             inner.poison(error);
+            report.read_only = true;
+        }
+        if !must_store {
+            inner.store_offsets_soon();
         }
         inner.offsets_unread();
         Ok((Partition { inner }, report))

@@ -84,15 +84,21 @@ async fn trim<P: Platform, A: Answer>(
     up_to: u64,
     spare: Spare,
 ) -> Result<Trimmed, TrimError> {
+    let spares = spare == Spare::Unread && !canary::is(Canary::IgnoredBarrier);
+    let read_to = |lowest: Option<u64>| lowest.map_or(u64::MAX, |lowest| lowest.saturating_add(1));
+    if spares {
+        let up_to = up_to.min(read_to(inner.consumers.lowest()));
+        let may_go = inner.segments.borrow().first_kept(up_to) != inner.segments.borrow().first();
+        if may_go {
+            // A crash must not take back what lets them go.
+            inner.offsets_stored().await;
+        }
+    }
     match inner.marks.take().await {
         Some(mut taken) => {
             // As late as can be: who stored a lower offset while this waited for its turn counts.
-            let lowest = match spare {
-                Spare::Unread if !canary::is(Canary::IgnoredBarrier) => inner.consumers.lowest(),
-                _ => None,
-            };
-            let read_to = lowest.map_or(u64::MAX, |lowest| lowest.saturating_add(1));
-            trim_with(inner, taken.marker(), up_to.min(read_to)).await
+            let lowest = if spares { inner.consumers.lowest_for_good() } else { None };
+            trim_with(inner, taken.marker(), up_to.min(read_to(lowest))).await
         }
         None => Err(TrimError::Closed),
     }

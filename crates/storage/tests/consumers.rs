@@ -332,7 +332,8 @@ fn where_an_offset_cannot_be_put_down_nothing_is_appended() {
         sim.disk().truncate(log_file(0), 0).unwrap();
         sim.disk().delete(place().dir.join("manifest")).unwrap();
         let fault = sim.disk().inject(Fault::fail(errno::EIO).of(IoOp::Write).on(FILE).for_ever());
-        let log = open(sim.platform(), small_segments()).await;
+        let (log, report) = try_open(sim.platform(), small_segments()).await.unwrap();
+        assert!(report.read_only, "{report:?}");
         assert_eq!(log.readable_end(), 0, "the log is gone");
         let refused = append(&log, &batch(1, &[10]), Ack::Appended).get().unwrap();
         assert!(refused.is_err(), "{refused:?}");

@@ -7,8 +7,8 @@ use common::*;
 use corelog_io::IoOp;
 use corelog_io::sim::{Fault, Rng, Sim, errno};
 use corelog_storage::{
-    Ack, AppendError, CloseError, From, LogConfig, OpenError, Place, PollError, Shared,
-    SharedLimits,
+    Ack, AppendError, CloseError, From, LogConfig, OffsetError, OpenError, Place, PollError,
+    Shared, SharedLimits,
 };
 
 fn refused(reply: &Reply) -> Option<AppendError> {
@@ -199,6 +199,9 @@ async fn appends_where_offsets_are_known(log: Log) -> bool {
     let refused = reply.get().and_then(Result::err);
     if let Some(refused) = &refused {
         assert!(matches!(refused, AppendError::Offsets(_)), "{refused}");
+    } else if let Err(error) = log.store_offset(consumer(1), 0, Ack::Durable).await {
+        let OffsetError::Io(error) = error else { panic!("{error}") };
+        assert!(error.is_out_of_files(), "{error}");
     }
     if let Err(error) = log.close().await {
         // Its end is not in order, which says the error; its handles are back.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | what is told is what was stored last; a refused store changes nothing | [`Oracle::offset_told`] |
 //! | an offset that was answered as durable survives every crash | [`Oracle::offset_stored`] |
+//! | what an opening finds is durable within a second, or when it is closed | `Consumers::opened` |
 //! | else it is durable within a second, or lost with everything that was stored after it | [`Oracle::offsets_aged`] |
 //! | never above the end of a log that was opened, and for good | `Consumers::opened` |
 //! | auto-commit never goes back | [`Oracle::auto_stored`] |
@@ -96,12 +97,14 @@ pub(super) struct Consumers {
 
 impl Consumers {
     /// The log ends at `end` at an opening. With `lost` nobody knows what the disk gave back.
-    /// Answers how many were put down.
-    pub(super) fn opened(&mut self, end: u64, lost: bool) -> u64 {
+    /// What it finds may be a killed process's, and not durable for a second from `at_us` on. Answers
+    /// how many were put down.
+    pub(super) fn opened(&mut self, end: u64, lost: bool, at_us: u64) -> u64 {
         let mut put_down = 0;
         for stored in self.stored.values_mut() {
             let mut set: Vec<Set> = stored.set.split_off(stored.durable);
             for one in &mut set {
+                one.at_us = at_us;
                 if let Value::At(offset) = &mut one.value {
                     put_down += u64::from(*offset >= end);
                     match end.checked_sub(1) {
@@ -264,9 +267,6 @@ impl Oracle {
             let at_us = stored.set[stored.now..].iter().map(|set| set.at_us).max().unwrap_or(0);
             stored.set.push(Set { value, at_us });
             stored.now = stored.set.len() - 1;
-            if stored.fresh && !stored.unread {
-                stored.durable = stored.now;
-            }
             self.barrier_may_rise();
         }
         Ok(is_older)

@@ -97,7 +97,7 @@ impl Oracle {
         }
         self.safe_from_kill = self.safe_from_kill.min(end);
         self.safe_from_cut = self.safe_from_cut.min(end);
-        openness.put_down = self.consumers.opened(end, lost);
+        openness.put_down = self.consumers.opened(end, lost, latest_us);
         self.barrier_may_rise();
         self.watermarks(marks, 0, latest_us)?;
         self.opening_is_over();

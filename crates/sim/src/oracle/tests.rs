@@ -245,7 +245,7 @@ fn stored_offsets_are_what_they_may_be() {
             let attempt = oracle.offset_called(who(1), Value::At(stored), 1);
             oracle.offset_stored(who(1), attempt, durable);
         }
-        oracle.consumers.opened(end, false);
+        oracle.consumers.opened(end, false, 1);
         tell(&mut oracle, who(1), told).map(|_| ())
     };
     after(3, Some(2)).unwrap();
@@ -281,7 +281,7 @@ fn an_opening_that_could_not_read_settles_nothing() {
         let mut oracle = answered([Ack::Durable; 3]);
         let attempt = oracle.offset_called(who(1), Value::At(1), 1);
         oracle.offset_stored(who(1), attempt, true);
-        oracle.consumers.opened(3, lost);
+        oracle.consumers.opened(3, lost, 1);
         if lost {
             tell(&mut oracle, who(1), None)?;
         }
@@ -290,7 +290,7 @@ fn an_opening_that_could_not_read_settles_nothing() {
             oracle.offset_stored(who(1), attempt, true);
         }
         oracle.consumers.closed();
-        oracle.consumers.opened(3, false);
+        oracle.consumers.opened(3, false, 3);
         tell(&mut oracle, who(1), Some(1))
     };
     later(false, true).unwrap();
@@ -341,4 +341,33 @@ fn a_new_life_of_the_id_has_nothing_of_the_old_one() {
     oracle.answered(1, told(1, 11)).unwrap();
     let poll = Asked { before: bounds(1), ..asked(From::First) };
     oracle.served(&poll, &stored(0, 0, 10), bounds(1)).unwrap_err();
+}
+
+/// What a killed process has stored last may fall back until the opening behind it has made it durable.
+#[test]
+fn what_an_opening_finds_is_durable_within_a_second() {
+    let later = |aged_us: Option<u64>, closed: bool, told: u64| {
+        let mut oracle = answered([Ack::Durable; 3]);
+        for (offset, durable) in [(0, true), (1, false)] {
+            let attempt = oracle.offset_called(who(1), Value::At(offset), 1);
+            oracle.offset_stored(who(1), attempt, durable);
+        }
+        oracle.consumers.crashed();
+        oracle.consumers.opened(3, false, 5);
+        tell(&mut oracle, who(1), Some(1))?;
+        aged_us.into_iter().for_each(|now_us| oracle.offsets_aged(now_us));
+        if closed {
+            oracle.consumers.closed();
+        }
+        oracle.consumers.crashed();
+        oracle.consumers.opened(3, false, 9_000_000);
+        tell(&mut oracle, who(1), Some(told))
+    };
+    later(None, false, 0).unwrap();
+    later(Some(1_000_000), false, 0).unwrap();
+    later(Some(3_000_000), false, 0).unwrap_err();
+    later(None, true, 0).unwrap_err();
+    for aged_us in [None, Some(3_000_000)] {
+        later(aged_us, true, 1).unwrap();
+    }
 }

@@ -29,6 +29,9 @@ pub(crate) struct Table {
     next: Slot,
     /// Bytes of each slot; 0 where there is no file.
     slot_len: usize,
+    /// A power cut leaves the file as it is now. What an opening finds may be from a killed process,
+    /// and on its way to the disk still.
+    settled: bool,
 }
 
 /// What stands in a partition's directory.
@@ -82,8 +85,14 @@ async fn load_once<D: Disk>(
     incarnation: u64,
     listed: Listed,
 ) -> (Found, Table, bool) {
-    let mut table =
-        Table { dir: dir.to_owned(), incarnation, sequence: 0, next: Slot::A, slot_len: 0 };
+    let mut table = Table {
+        dir: dir.to_owned(),
+        incarnation,
+        sequence: 0,
+        next: Slot::A,
+        slot_len: 0,
+        settled: true,
+    };
     if !listed.own {
         let found = match listed.reference {
             true => found_by_reference(disk, dir).await,
@@ -104,7 +113,7 @@ async fn load_once<D: Disk>(
         Ok(Some((stored, slot, slot_len))) if stored.incarnation == incarnation => {
             table.sequence = stored.sequence;
             table.next = slot.other();
-            table.slot_len = slot_len;
+            (table.slot_len, table.settled) = (slot_len, false);
             (Found::Stored(stored.entries), table, false)
         }
         // Of another life: nobody's here.
@@ -177,6 +186,35 @@ async fn adopt<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<OffsetEntry>, IoErro
 }
 
 impl Table {
+    /// Makes durable what was found at the opening. After a failed sync nobody knows what the disk
+    /// has: the next store makes a new file then.
+    pub(crate) async fn settle<P: Platform>(&mut self, shared: &Shared<P>) -> Result<(), IoError> {
+        if self.settled {
+            return Ok(());
+        }
+        let path = self.dir.join(CONSUMERS_FILE);
+        let how = Open { write: true, short: true, ..Open::default() };
+        match shared.open(&path, how).await {
+            // Somebody removed it: it is made again.
+            Err(error) if error.is_not_found() => {
+                self.slot_len = 0;
+                return Err(error);
+            }
+            opened => {
+                let file = opened?;
+                if let Err(error) = file.sync().await {
+                    self.slot_len = 0;
+                    return Err(error);
+                }
+                file.close().await?;
+            }
+        }
+        // It may have got its name just before the end.
+        shared.platform().disk().sync_dir(&self.dir).await?;
+        self.settled = true;
+        Ok(())
+    }
+
     /// Stores `entries`, ascending, durably: in the slot that does not hold the last ones, or in a
     /// new file with longer slots. After an error the last ones stand.
     pub(crate) async fn store<P: Platform>(
@@ -185,6 +223,10 @@ impl Table {
         entries: Vec<OffsetEntry>,
     ) -> Result<(), IoError> {
         let need = OffsetTable::slot_len(entries.len());
+        if self.slot_len > 0 {
+            // Before the only slot is written over that a power cut would surely leave.
+            self.settle(shared).await?;
+        }
         let sequence = self.sequence + 1;
         let stored = OffsetTable { sequence, incarnation: self.incarnation, entries };
         if need <= self.slot_len {
@@ -211,6 +253,7 @@ impl Table {
         self.slot_len = 0;
         self.create(shared, &stored, slot_len).await?;
         (self.sequence, self.next, self.slot_len) = (sequence, Slot::B, slot_len);
+        self.settled = true;
         Ok(())
     }
 

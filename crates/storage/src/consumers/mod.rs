@@ -89,6 +89,10 @@ struct State {
     /// Number of the last change, and of the last one that is durable.
     changed: u64,
     stored: u64,
+    /// Number of the last change that the file has, durably or not.
+    in_file: u64,
+    /// The lowest offset that a crash leaves; `None` where it leaves none.
+    lowest_stored: Option<u64>,
     waiting: Vec<(u64, Promise<Result<(), OffsetError>>)>,
     /// A task stores, or waits for its time.
     storing: bool,
@@ -107,6 +111,9 @@ impl Consumers {
             groups: Groups::default(),
             changed: 0,
             stored: 0,
+            in_file: 0,
+            // Nobody knows.
+            lowest_stored: Some(0),
             waiting: Vec::new(),
             storing: false,
             ended: false,
@@ -116,13 +123,20 @@ impl Consumers {
         (Consumers { state, hurry: Rc::default(), idle: Rc::default() }, must)
     }
 
-    /// The lowest stored offset: what lies above it must not be deleted. 0 where nobody knows.
+    /// The lowest offset that is in force: what lies above it must not be deleted. 0 where nobody
+    /// knows.
     pub(crate) fn lowest(&self) -> Option<u64> {
         let state = self.state.borrow();
         match state.unread {
             Some(_) => Some(0),
             None => state.offsets.values().map(|(_, offset)| *offset).min(),
         }
+    }
+
+    /// The lowest offset that is in force now, or would be again after a crash.
+    pub(crate) fn lowest_for_good(&self) -> Option<u64> {
+        let stored = self.state.borrow().lowest_stored;
+        [self.lowest(), stored].into_iter().flatten().min()
     }
 
     pub(crate) fn get(&self, who: ConsumerKey) -> Result<Option<u64>, Arc<IoError>> {
@@ -163,8 +177,13 @@ impl State {
     /// Takes what was found, none of it above the end; says whether it has to be stored before
     /// anything is appended, or `None` where nobody knows what there is.
     fn take_over(&mut self, found: Found) -> Option<bool> {
+        // What a killed process has stored last may not be durable yet.
+        let settled = !matches!(found, Found::Stored(_));
         let (entries, mut must) = match found {
-            Found::Nothing => (Vec::new(), false),
+            Found::Nothing => {
+                self.lowest_stored = None;
+                (Vec::new(), false)
+            }
             Found::Stored(entries) => (entries, false),
             Found::Adopted(entries) => (entries, true),
             Found::Unread(error) => {
@@ -184,7 +203,8 @@ impl State {
             }
             must |= offset >= self.end;
         }
-        self.changed = self.stored + u64::from(must);
+        self.changed = self.stored + u64::from(must || !settled);
+        self.in_file = if must { self.stored } else { self.changed };
         Some(must)
     }
 
@@ -340,7 +360,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
     }
 
     /// Sees that a task stores what has changed.
-    fn store_offsets_soon(self: &Rc<Self>) {
+    pub(crate) fn store_offsets_soon(self: &Rc<Self>) {
         {
             let mut state = self.consumers.state.borrow_mut();
             if state.storing || state.changed == state.stored || state.ended {
@@ -375,6 +395,23 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         storing.store().await
     }
 
+    /// Ends when what is in force now is durable, or cannot be made so now.
+    pub(crate) async fn offsets_stored(self: &Rc<Self>) {
+        let done = {
+            let mut state = self.consumers.state.borrow_mut();
+            if state.check().is_err() || state.changed == state.stored {
+                return;
+            }
+            let (promise, done) = Promise::new();
+            let change = state.changed;
+            state.waiting.push((change, promise));
+            done
+        };
+        self.store_offsets_soon();
+        self.consumers.hurry.raise();
+        let _ = done.await;
+    }
+
     /// The partition closes: takes no more changes, and stores what is not stored.
     pub(crate) async fn close_offsets(self: &Rc<Self>) -> Result<(), IoError> {
         self.consumers.state.borrow_mut().ended = true;
@@ -404,13 +441,17 @@ struct Storing<P: Platform, A: Answer> {
 impl<P: Platform, A: Answer> Storing<P, A> {
     /// Stores all offsets as they are now, durably, and answers who waited for it.
     async fn store(&mut self) -> Result<(), IoError> {
-        let (change, entries) = {
+        let (change, in_file, entries) = {
             let mut state = self.inner.consumers.state.borrow_mut();
             self.table = state.table.take().or(self.table.take());
-            (state.changed, state.entries())
+            (state.changed, state.in_file, state.entries())
         };
         let table = self.table.as_mut().expect("one task stores at a time");
-        let result = table.store(&self.inner.shared, entries).await;
+        let lowest = entries.iter().map(|entry| entry.offset).min();
+        let result = match change == in_file {
+            true => table.settle(&self.inner.shared).await,
+            false => table.store(&self.inner.shared, entries).await,
+        };
         if let Err(error) = &result
             && error.op == IoOp::SyncDir
         {
@@ -420,8 +461,11 @@ impl<P: Platform, A: Answer> Storing<P, A> {
         }
         let answered: Vec<_> = {
             let mut state = self.inner.consumers.state.borrow_mut();
-            if result.is_ok() {
-                state.stored = change;
+            match &result {
+                Ok(()) => {
+                    (state.stored, state.in_file, state.lowest_stored) = (change, change, lowest);
+                }
+                Err(_) => state.in_file = state.stored,
             }
             state.waiting.extract_if(.., |(waits_for, _)| *waits_for <= change).collect()
         };

@@ -85,14 +85,12 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         if !is_read {
             return self.read_offsets_later();
         }
-        let is_changed = {
+        {
             let mut state = self.consumers.state.borrow_mut();
             state.unread = None;
-            state.drop_groups()
-        };
-        if is_changed {
-            self.store_offsets_soon();
+            state.drop_groups();
         }
+        self.store_offsets_soon();
         self.shared.tell(&Notice::OffsetsRead { damaged });
     }
 }

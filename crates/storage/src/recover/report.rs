@@ -49,7 +49,7 @@ pub struct OpenReport {
     pub created: bool,
     /// A log without a manifest was taken over (the reference server's files).
     pub adopted: bool,
-    /// There was no space for what had to be done. Nothing was cut, everything that verifies is
+    /// What had to be done could not be, for want of space perhaps. Nothing was cut, everything that verifies is
     /// served, appends are refused: free space and reopen.
     pub read_only: bool,
     /// Batches found above the durable mark.
