@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use corelog::error::{CloseError, OpenError, RunError};
-use corelog::machine::DirectIo;
+use corelog::machine::{DirectIo, Runtime};
 use futures_lite::future::block_on;
 use rustix::net::getsockname;
 use rustix::process::{Resource, getrlimit};
@@ -45,6 +45,8 @@ pub struct Config {
     pub cpus: Option<Vec<usize>>,
     /// On a file system that refuses O_DIRECT. Default: the broker does not start.
     pub direct_io: DirectIo,
+    /// What drives the shards. Default: [`Runtime::Glommio`]. Another start may choose another one.
+    pub runtime: Runtime,
     /// What the engine may use.
     pub engine: Limits,
     /// What clients may use.
@@ -63,6 +65,7 @@ impl Config {
             shards: None,
             cpus: None,
             direct_io: DirectIo::default(),
+            runtime: Runtime::default(),
             engine: Limits::default(),
             clients: ClientsMay::default(),
             metrics: None,
@@ -152,8 +155,10 @@ impl Broker {
         let reserved = reserve(config.listen).map_err(refused(config.listen, "listen"))?;
         let bind = |address| TcpListener::bind(address).map_err(refused(address, "metrics"));
         let metrics = config.metrics.map(bind).transpose()?;
-        let builder =
-            Engine::builder(&config.data).limits(config.engine).direct_io(config.direct_io);
+        let builder = Engine::builder(&config.data)
+            .limits(config.engine)
+            .direct_io(config.direct_io)
+            .runtime(config.runtime);
         let builder = config.shards.map_or(builder.clone(), |shards| builder.shards(shards));
         let builder = config.cpus.map_or(builder.clone(), |cpus| builder.cpus(cpus));
         let engine = builder.open().map_err(StartError::Engine)?;

@@ -100,6 +100,8 @@ pub(super) const OPTIONS: &[Opt] = &[
         "CPUs that shards may run on, as 0,2-5; all without it"),
     option!("direct_io", "WORD", DirectIo, broker.direct_io,
         "On a file system without O_DIRECT: required (do not start) or preferred (go on)"),
+    option!("runtime", "NAME", in Word, broker.runtime,
+        "What drives the shards: glommio, or ring, which takes fewer system calls"),
     option!("log_level", "LEVEL", in Word, log_level,
         "off, error, warn, info, debug or trace"),
     option!("log_format", "FORMAT", in Word, log_format,

@@ -64,8 +64,11 @@ pub(crate) fn settle(
             let hash = stored.ok_or_else(rotten)?;
             return Ok(Settled { hash, made: None, is_changed: false });
         }
-        (Some(given), Some(Some(hash))) if hash.is_of(given.bytes()) => {
-            return Ok(Settled { hash, made: None, is_changed: false });
+        (Some(given), Some(Some(mut hash))) => {
+            if hash.is_of(given.bytes()) {
+                return Ok(Settled { hash, made: None, is_changed: false });
+            }
+            (given.clone(), false, true)
         }
         (Some(given), stored) => (given.clone(), false, stored.is_some()),
         (None, None) => {
@@ -128,10 +131,10 @@ mod tests {
     #[test]
     fn one_is_made_up_once_and_then_kept() {
         let dir = tempfile::tempdir().unwrap();
-        let first = settle(dir.path(), None).unwrap();
+        let mut first = settle(dir.path(), None).unwrap();
         let made = first.made.expect("nobody gave one");
         assert!(first.hash.is_of(made.bytes()));
-        let again = settle(dir.path(), None).unwrap();
+        let mut again = settle(dir.path(), None).unwrap();
         assert!(again.made.is_none() && !again.is_changed && again.hash.is_of(made.bytes()));
         let text = fs::read_to_string(dir.path().join(NAME)).unwrap();
         assert!(text.starts_with("$argon2id$") && !text.contains(made.reveal()));
@@ -142,13 +145,13 @@ mod tests {
     #[test]
     fn the_given_one_holds_and_replaces_what_was_stored() {
         let dir = tempfile::tempdir().unwrap();
-        let first = settle(dir.path(), Some(&password("first"))).unwrap();
+        let mut first = settle(dir.path(), Some(&password("first"))).unwrap();
         assert!(!first.is_changed && first.made.is_none() && first.hash.is_of(b"first"));
         let text = || fs::read_to_string(dir.path().join(NAME)).unwrap();
         let before = text();
         assert!(!settle(dir.path(), Some(&password("first"))).unwrap().is_changed);
         assert_eq!(text(), before, "nothing to store");
-        let other = settle(dir.path(), Some(&password("other"))).unwrap();
+        let mut other = settle(dir.path(), Some(&password("other"))).unwrap();
         assert!(other.is_changed && other.hash.is_of(b"other") && !other.hash.is_of(b"first"));
         // It stays when it is not given any more.
         assert!(settle(dir.path(), None).unwrap().hash.is_of(b"other"));

@@ -4,6 +4,7 @@ use corelog_format::UnverifiedBatch;
 
 use crate::client::{Client, Reply, join, name, named};
 use crate::running::Running;
+use corelog::machine::Runtime;
 use corelog::{BatchBuilder, Message};
 
 /// A topic for a test.
@@ -127,7 +128,16 @@ fn texts(polled: &Polled) -> Vec<&str> {
 
 #[test]
 fn messages_come_back_by_every_strategy_also_after_a_restart() {
-    let mut broker = Running::start();
+    come_back(Runtime::Glommio);
+}
+
+#[test]
+fn messages_come_back_on_the_other_runtime_too() {
+    come_back(Runtime::Ring);
+}
+
+fn come_back(runtime: Runtime) {
+    let mut broker = Running::start_with(move |config| config.runtime = runtime);
     let mut client = broker.log_in();
     create(&mut client, 1, &[]);
     let first = send(&mut client, &to(0), &["a", "b", "c"]);

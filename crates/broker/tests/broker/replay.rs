@@ -4,6 +4,8 @@
 
 use std::collections::HashMap;
 
+use corelog::machine::Runtime;
+
 use crate::client::{Client, HEADER, Reply, join, named};
 use crate::recorded::{Exchange, batches, exchanges};
 use crate::running::Running;
@@ -14,7 +16,16 @@ const NEEDS_BATCHES: (u64, u64) = (0, 45);
 
 #[test]
 fn every_recorded_request_is_answered_as_it_was() {
-    let broker = Running::start();
+    replay(Runtime::Glommio);
+}
+
+#[test]
+fn the_other_runtime_answers_the_same() {
+    replay(Runtime::Ring);
+}
+
+fn replay(runtime: Runtime) {
+    let broker = Running::start_with(move |config| config.runtime = runtime);
     let mut clients: HashMap<u64, Client> = HashMap::new();
     let mut compared = 0;
     for exchange in exchanges() {
