@@ -38,3 +38,9 @@ pub(super) use readable::readable;
 pub(super) use tasks::spawn;
 pub(super) use timers::sleep;
 pub(super) use turns::{turn_to_io, turns, yield_now};
+
+/// Has the kernel refuse the ring of this thread.
+#[cfg(test)]
+pub(super) fn refuse() {
+    local::expect().queues.borrow().as_ref().expect("the executor lives").refuse();
+}

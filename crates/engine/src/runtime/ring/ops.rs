@@ -15,7 +15,7 @@ use io_uring::squeue;
 use super::buffer::Buffer;
 use super::file::Opened;
 use super::local::Local;
-use super::queues::Ended;
+use super::queues::{Ended, Queues};
 use super::tasks::guarded;
 
 /// What an operation keeps alive: the kernel may read or write it until it has answered.
@@ -135,6 +135,19 @@ impl Op {
         entry: squeue::Entry,
         kept: Kept,
     ) -> Result<Op, (io::Error, Kept)> {
+        // SAFETY: passed on.
+        unsafe { Op::start_as(Queues::push, local, entry, kept) }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Op::start`].
+    unsafe fn start_as(
+        push: unsafe fn(&mut Queues, squeue::Entry, u64),
+        local: &Rc<Local>,
+        entry: squeue::Entry,
+        kept: Kept,
+    ) -> Result<Op, (io::Error, Kept)> {
         let mut queues = local.queues.borrow_mut();
         let Some(queues) = &mut *queues else {
             return Err((io::Error::other("the executor has ended"), kept));
@@ -142,7 +155,7 @@ impl Op {
         let key = local.ops.enter(kept);
         // SAFETY: the slot keeps both until `Ops::end` is called with the completion; it is leaked
         // with the queues where the kernel never answers.
-        unsafe { queues.push(entry.user_data(key as u64)) };
+        unsafe { push(queues, entry, key as u64) };
         Ok(Op { local: Rc::clone(local), key: Some(key) })
     }
 }
@@ -168,14 +181,25 @@ impl Future for Op {
     }
 }
 
-/// An operation that is of no use without its answer: dropped, it is cancelled.
+/// An operation that may never end, and is of no use without its answer: dropped, it is cancelled.
 pub(super) struct Wanted {
     op: Op,
 }
 
 impl Wanted {
-    pub(super) fn new(op: Op) -> Wanted {
-        Wanted { op }
+    /// As [`Op::start`].
+    ///
+    /// # Safety
+    ///
+    /// As [`Op::start`].
+    pub(super) unsafe fn start(
+        local: &Rc<Local>,
+        entry: squeue::Entry,
+        kept: Kept,
+    ) -> Result<Wanted, (io::Error, Kept)> {
+        // SAFETY: passed on.
+        let op = unsafe { Op::start_as(Queues::push_wait, local, entry, kept) }?;
+        Ok(Wanted { op })
     }
 }
 
@@ -194,7 +218,7 @@ impl Drop for Wanted {
         if matches!(local.ops.slots.borrow().all[key], Slot::Running { .. })
             && let Some(queues) = &mut *local.queues.borrow_mut()
         {
-            queues.cancel(key as u64);
+            queues.cancel_wait(key as u64);
         }
     }
 }

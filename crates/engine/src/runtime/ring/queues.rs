@@ -10,6 +10,9 @@ use std::time::Duration;
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 
+/// Marks the number of a wait, which may never end: it takes no room from the others.
+const WAITS: u64 = 1 << 62;
+
 /// Completions that are of no operation carry these numbers; operations count from 0.
 const OF_EVENT: u64 = u64::MAX;
 const OF_CANCEL: u64 = u64::MAX - 1;
@@ -22,10 +25,14 @@ const SPARE: usize = 8;
 /// A ring, and what did not fit into it.
 pub(super) struct Queues {
     ring: IoUring,
-    /// Entries that wait for room: the kernel is never given more than its completion queue holds.
+    /// Entries that wait for room: the kernel is never given more than its completion queue holds,
+    /// but for waits. Should many of those end at once, it keeps their completions elsewhere.
     backlog: VecDeque<squeue::Entry>,
     /// Entries of operations that the kernel has, or finds in the queue.
     in_flight: usize,
+    /// As many of these are waits, or cancel some.
+    waits: usize,
+    /// The others, at most.
     in_flight_max: usize,
     /// The descriptor by which other threads wake the loop.
     event: RawFd,
@@ -76,6 +83,7 @@ impl Queues {
             ring,
             backlog: VecDeque::new(),
             in_flight: 0,
+            waits: 0,
             in_flight_max,
             event,
             watching: false,
@@ -121,22 +129,42 @@ impl Queues {
         }
     }
 
-    /// Queues an operation.
+    /// Queues the operation with the number `key`.
     ///
     /// # Safety
     ///
     /// Memory and file that the entry names stay as they are until [`Queues::take`] has brought the
     /// completion with its key, or for ever.
-    pub(super) unsafe fn push(&mut self, entry: squeue::Entry) {
-        if self.backlog.is_empty() && self.has_room() {
+    pub(super) unsafe fn push(&mut self, entry: squeue::Entry, key: u64) {
+        self.queue(entry.user_data(key));
+    }
+
+    /// As [`Queues::push`], for an operation that may never end. However many there are of them,
+    /// they keep no other from the kernel.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Queues::push`].
+    pub(super) unsafe fn push_wait(&mut self, entry: squeue::Entry, key: u64) {
+        self.queue(entry.user_data(key | WAITS));
+    }
+
+    fn queue(&mut self, entry: squeue::Entry) {
+        if self.backlog.is_empty() && self.has_room(&entry) {
             self.push_now(&entry);
         } else {
             self.backlog.push_back(entry);
         }
     }
 
-    fn has_room(&mut self) -> bool {
-        self.in_flight < self.in_flight_max && !self.ring.submission().is_full()
+    fn has_room(&mut self, entry: &squeue::Entry) -> bool {
+        let is_given = is_wait(entry.get_user_data()) || self.bounded() < self.in_flight_max;
+        is_given && !self.ring.submission().is_full()
+    }
+
+    /// Operations in flight that are no waits.
+    fn bounded(&self) -> usize {
+        self.in_flight - self.waits
     }
 
     /// Puts an entry for which there is room into the kernel's queue.
@@ -144,28 +172,39 @@ impl Queues {
         // SAFETY: by the contract of `push`.
         if unsafe { self.ring.submission().push(entry) }.is_ok() {
             self.in_flight += 1;
+            self.waits += usize::from(is_wait(entry.get_user_data()));
         } else {
             self.backlog.push_front(entry.clone());
         }
     }
 
-    /// Moves what waits into the kernel's queue as far as there is room.
-    fn fill(&mut self) {
+    /// Moves what waits into the kernel's queue as far as there is room. True where it is only the
+    /// queue that has too little.
+    fn fill(&mut self) -> bool {
         if !self.watching && !self.ring.submission().is_full() {
             let watch = opcode::PollAdd::new(Fd(self.event), libc::POLLIN as u32).multi(true);
             let watch = watch.build().user_data(OF_EVENT);
             // SAFETY: the entry names no memory, and a descriptor that outlives the ring.
             self.watching = unsafe { self.ring.submission().push(&watch) }.is_ok();
         }
-        while self.has_room() {
-            let Some(entry) = self.backlog.pop_front() else { return };
+        while let Some(entry) = self.backlog.pop_front() {
+            if !self.has_room(&entry) {
+                self.backlog.push_front(entry);
+                return self.ring.submission().is_full();
+            }
             self.push_now(&entry);
         }
+        !self.watching
     }
 
     /// Operations that have not ended.
     pub(super) fn under_way(&self) -> usize {
         self.in_flight + self.backlog.len()
+    }
+
+    /// Of these, all but the waits that the kernel has.
+    pub(super) fn ending(&self) -> usize {
+        self.bounded() + self.backlog.len()
     }
 
     /// Whether the kernel has something for us: a completion, or work that ends in one.
@@ -180,7 +219,18 @@ impl Queues {
     /// Hands to the kernel what is queued, has it do what it has put off, and waits for a
     /// completion. Without anything to do, and without a wait, it is no call.
     pub(super) fn enter(&mut self, wait: Wait) -> io::Result<()> {
-        self.fill();
+        // Nothing may sleep here that has room there: what the kernel has by now may never end.
+        while self.fill() {
+            self.call(Wait::No)?;
+            if self.ring.submission().is_full() {
+                // It is short of something, and took nothing: the loop comes again.
+                return Ok(());
+            }
+        }
+        self.call(wait)
+    }
+
+    fn call(&mut self, wait: Wait) -> io::Result<()> {
         let (queued, asks) = {
             let entries = self.ring.submission();
             (entries.len(), entries.taskrun() || entries.cq_overflow())
@@ -227,9 +277,13 @@ impl Queues {
             match completion.user_data() {
                 OF_EVENT => self.watching = cqueue::more(completion.flags()),
                 OF_CANCEL | OF_MESSAGE => {}
-                OF_CANCEL_ONE => self.in_flight -= 1,
-                key => {
-                    into[count] = Ended { key, result: completion.result() };
+                OF_CANCEL_ONE => {
+                    self.in_flight -= 1;
+                    self.waits -= 1;
+                }
+                number => {
+                    self.waits -= usize::from(is_wait(number));
+                    into[count] = Ended { key: number & !WAITS, result: completion.result() };
                     count += 1;
                 }
             }
@@ -238,12 +292,11 @@ impl Queues {
         count
     }
 
-    /// Asks the kernel to end the operation with `key`, which has not ended: its completion comes all the
-    /// same. The request stands behind it in every queue, and in front of what gets the number next.
-    pub(super) fn cancel(&mut self, key: u64) {
-        let cancel = opcode::AsyncCancel::new(key).build().user_data(OF_CANCEL_ONE);
-        // SAFETY: the entry names neither memory nor a file.
-        unsafe { self.push(cancel) };
+    /// Asks the kernel to end the wait with the number `key`, which has not ended: its completion
+    /// comes all the same. The request stands behind it in every queue, and in front of what gets the
+    /// number next. It takes no room either.
+    pub(super) fn cancel_wait(&mut self, key: u64) {
+        self.queue(opcode::AsyncCancel::new(key | WAITS).build().user_data(OF_CANCEL_ONE));
     }
 
     /// Asks the kernel to end whatever is under way and can be ended.
@@ -259,6 +312,15 @@ impl Queues {
     pub(super) fn enters(&self) -> u64 {
         self.enters
     }
+
+    /// From here on the kernel refuses every call: the ring's number is that of another file.
+    #[cfg(test)]
+    pub(super) fn refuse(&self) {
+        let other = std::fs::File::open("/dev/null").expect("it opens");
+        // SAFETY: both numbers are of open files. What the kernel has of the ring it keeps, until a
+        // second descriptor of it is closed or it has answered.
+        assert!(unsafe { libc::dup2(other.as_raw_fd(), self.ring.as_raw_fd()) } >= 0);
+    }
 }
 
 impl Drop for Queues {
@@ -268,6 +330,11 @@ impl Drop for Queues {
         let _ = self.ring.submitter().unregister_files();
         let _ = self.ring.submitter().unregister_buffers();
     }
+}
+
+/// Whether the number is of a wait, or of a request to end one.
+fn is_wait(number: u64) -> bool {
+    number & WAITS != 0
 }
 
 /// Sends a message to a ring, by a call of this thread's: it ends the wait of the thread that has

@@ -11,7 +11,7 @@ use io_uring::types::Fd;
 
 use super::file::File;
 use super::local;
-use super::ops::{Kept, Op, Wanted};
+use super::ops::{Kept, Wanted};
 
 /// Ends when `fd` has something to read, an end or an error; at once where it has. The wait begins
 /// here and now, on a descriptor of its own, and ends with the future.
@@ -28,8 +28,7 @@ pub(in crate::runtime) fn readable(
     let entry = opcode::PollAdd::new(number, libc::POLLIN as u32).build();
     let kept = Kept { buffer: None, bytes: None, file: Rc::clone(file.opened()) };
     // SAFETY: the entry names the descriptor that is kept, and no memory.
-    let op = unsafe { Op::start(&local, entry, kept) }.map_err(|(error, _)| error)?;
-    let op = Wanted::new(op);
+    let op = unsafe { Wanted::start(&local, entry, kept) }.map_err(|(error, _)| error)?;
     Ok(async move {
         // An error is as good an answer: whoever waits asks the descriptor.
         let _ = op.await;

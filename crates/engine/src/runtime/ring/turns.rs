@@ -160,12 +160,12 @@ impl Local {
         }
     }
 
-    fn under_way(&self) -> usize {
-        self.queues.borrow().as_ref().map_or(0, Queues::under_way)
+    fn count(&self, of: impl Fn(&Queues) -> usize) -> usize {
+        self.queues.borrow().as_ref().map_or(0, of)
     }
 
     /// Runs what is ready now, and goes on until no operation is under way or `patience` has
-    /// passed.
+    /// passed. Waits, which may never end, are not waited for.
     pub(super) fn drain(&self, patience: Duration) {
         let until = Instant::now() + patience;
         let mut ready = self.ready() as u64;
@@ -174,7 +174,8 @@ impl Local {
             let before = self.ran.get();
             self.run_tasks();
             ready = ready.saturating_sub(self.ran.get() - before);
-            let is_over = (ready == 0 && self.under_way() == 0) || Instant::now() >= until;
+            let is_over =
+                (ready == 0 && self.count(Queues::ending) == 0) || Instant::now() >= until;
             // The last turn is for who waits for one.
             self.end_turn(None, Some(until), &|| is_over);
             if is_over {
@@ -210,7 +211,7 @@ impl Local {
     pub(super) fn end_io(&self) -> bool {
         let ended = |patience: Duration, cancel: bool| {
             let until = Instant::now() + patience;
-            while self.under_way() > 0 {
+            while self.count(Queues::under_way) > 0 {
                 let now = Instant::now();
                 if now >= until {
                     return false;

@@ -1,5 +1,5 @@
-//! An executor that dies all the same, by a task that was spawned past the engine: seen by those who
-//! use the engine.
+//! An executor that dies all the same, by a task that was spawned past the engine, or with its ring:
+//! seen by those who use the engine.
 
 use std::fs;
 
@@ -9,11 +9,12 @@ use glommio::TaskQueueHandle;
 
 use super::*;
 use crate::error::{AppendError, CloseError, PollError, RunError};
+use crate::runtime::ring;
 use crate::{Ack, Client, Engine, EngineBuilder, Limits, Poll, TopicConfig};
 
 const PARTITIONS: [PartitionId; 2] = [PartitionId::new(0, 0, 0), PartitionId::new(0, 0, 1)];
 
-fn builder(dir: &Path) -> EngineBuilder {
+fn builder(runtime: Runtime, dir: &Path) -> EngineBuilder {
     let limits = Limits {
         registered_bytes: MIB,
         write_bytes: 16 * MIB,
@@ -22,7 +23,7 @@ fn builder(dir: &Path) -> EngineBuilder {
         lease_bytes: 4 * MIB,
         ..Limits::default()
     };
-    Engine::builder(dir).shards(2).pin(false).limits(limits)
+    Engine::builder(dir).runtime(runtime).shards(2).pin(false).limits(limits)
 }
 
 fn batch(tag: u64) -> Vec<u8> {
@@ -63,15 +64,30 @@ async fn dies_there() {
     panic!("past the engine")
 }
 
+/// Ends the executor of this thread, in its next turn.
+fn kill(runtime: Runtime) {
+    match runtime {
+        Runtime::Glommio => {
+            let queued = glommio::spawn_local_into(dies_there(), TaskQueueHandle::default());
+            queued.expect("the default queue is there").detach();
+        }
+        Runtime::Ring => ring::refuse(),
+    }
+}
+
 /// Everyone who waits for the shard hears `Closed`, what it has lent stays readable, the other shard
 /// serves on and closes in order, and everything that was answered as written is on the disk. What
 /// the dead executor holds is leaked, its segments' locks with it: nobody writes where the kernel may
 /// still write for it.
 #[test]
 fn an_executor_that_dies_takes_down_nobody_else() {
-    let dir = fresh_dir(Runtime::Glommio, "executor_lost");
+    on_each(dies_alone);
+}
+
+fn dies_alone(runtime: Runtime) {
+    let dir = fresh_dir(runtime, "executor_lost");
     let data = dir.join("data");
-    let engine = builder(&data).open().expect("a fresh directory opens");
+    let engine = builder(runtime, &data).open().expect("a fresh directory opens");
     let client = engine.client();
     client.catalog().create_stream("s").wait().expect("it is new");
     let config = TopicConfig { partitions: 2, ..TopicConfig::default() };
@@ -97,14 +113,13 @@ fn an_executor_that_dies_takes_down_nobody_else() {
         let _calls: Vec<_> =
             (10..30).map(|tag| shard.append(lost, batch(tag), Ack::Durable)).collect();
         shard.yield_now().await;
-        let queued = glommio::spawn_local_into(dies_there(), TaskQueueHandle::default());
-        queued.expect("the default queue is there").detach();
+        kill(runtime);
         std::future::pending::<()>().await;
     });
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("it starts");
-    let ran = runtime.block_on(ran);
+    let tokio = tokio::runtime::Builder::new_current_thread().build().expect("it starts");
+    let ran = tokio.block_on(ran);
     assert!(matches!(ran, Err(RunError::Closed)), "{ran:?}");
-    let waited = runtime.block_on(of_other_shard).expect("its shard lives");
+    let waited = tokio.block_on(of_other_shard).expect("its shard lives");
     assert!(matches!(waited, Err(PollError::Closed)), "{waited:?}");
     let waited = waiting.wait();
     assert!(matches!(waited, Err(PollError::Closed)), "{waited:?}");
@@ -118,7 +133,11 @@ fn an_executor_that_dies_takes_down_nobody_else() {
             assert!(partitions.is_empty(), "the other one's are in order: {partitions:?}");
             assert!(shards.iter().all(|(shard, _)| *shard == dies), "{shards:?}");
             let text = shards.iter().map(|(_, why)| why.as_str()).collect::<String>();
-            assert!(text.contains("past the engine"), "{text}");
+            let why = match runtime {
+                Runtime::Glommio => "past the engine",
+                Runtime::Ring => "the kernel refuses the ring",
+            };
+            assert!(text.contains(why), "{text}");
         }
         other => panic!("{other:?}"),
     }
@@ -126,7 +145,7 @@ fn an_executor_that_dies_takes_down_nobody_else() {
 
     // As another process would find it: one whose locks are its own.
     copy(&data, &dir.join("copy"));
-    let engine = builder(&dir.join("copy")).open().expect("it opens");
+    let engine = builder(runtime, &dir.join("copy")).open().expect("it opens");
     let client = engine.client();
     let found = stored(&client, lost);
     assert!(found.len() >= 10, "{found:?}");

@@ -1,6 +1,7 @@
 //! Tests of the ring's executor.
 
 mod io;
+mod room;
 mod tasks;
 mod timers;
 mod wakes;
