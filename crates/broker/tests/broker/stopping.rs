@@ -95,9 +95,13 @@ fn a_stop_waits_for_what_is_under_way_and_a_second_signal_ends_that() {
     finishes.send_raw(&frame[300..]);
     assert_eq!(finishes.receive().status(), 0, "what was begun is answered");
     assert!(finishes.try_receive().is_err(), "and is the last one");
+    // Until then the broker listens to it, lest its answer be lost.
+    drop(finishes);
     assert!(process.0.try_wait().unwrap().is_none(), "it waits for the other one");
     signal(&process, Signal::TERM);
     let said = ended(process);
-    assert!(said.contains("broker_stopped") && said.contains("left=1"), "{said}");
+    assert!(said.contains("broker_stopped"), "{said}");
+    // It may not have been seen yet that the one which has finished is over.
+    assert!(said.contains("left=1") || said.contains("left=2"), "{said}");
     drop(hangs);
 }
