@@ -180,6 +180,9 @@ impl Engine {
         world.note(&format!("p{partition} stands at {marks:?}"));
         judge_damage(world, partition, report);
         let part = &world.parts[partition];
+        if part.unread_before.take() {
+            part.oracle.borrow_mut().may_have_jumped(marks.appended());
+        }
         // A slot of the table that the device does not give back counts as damaged.
         let lost = world.allowed.borrow().injected_any(IoOp::Read);
         let checked = part.oracle.borrow_mut().opened(marks, lost, world.latest_us());
@@ -201,6 +204,7 @@ impl Engine {
         }
         part.poisoned.set(false);
         part.full.set(false);
+        part.read_only.set(report.read_only);
         *part.door.borrow_mut() = Some(door);
     }
 
@@ -279,9 +283,12 @@ fn judge_damage(world: &World, partition: usize, report: &OpenReport) {
                 if report.damage[0] == OpenDamage::Manifest
                     && world.allowed.borrow().injected_any(IoOp::Read)
                     && oracle.borrow().known_end() <= *offset => {}
-            // A torn tail, but what stands behind could not be read: nothing may be cut.
+            // A torn tail, but what stands behind could not be read, or up to where it is durable:
+            // nothing may be cut.
             OpenDamage::Corrupt { segment, position, .. }
-                if is_unread_behind(world, report, *segment, *position)
+                if (is_unread_behind(world, report, *segment, *position)
+                    || world.allowed.borrow().injected_any(IoOp::Read)
+                        && report.damage[0] == OpenDamage::Manifest)
                     && oracle.borrow().may_be_torn(*segment, *position) =>
             {
                 oracle.borrow_mut().harmed(*segment, *position..u64::MAX);
@@ -341,7 +348,7 @@ pub(crate) fn judge(world: &World, partition: usize, what: &str, error: &Control
         Control::Io(cause) => {
             world.allowed.borrow().error(*cause) || is_rot_meanwhile(world, partition, *cause)
         }
-        Control::Poisoned(cause) => world.allowed.borrow().poison(*cause),
+        Control::Poisoned(cause) => world.may_poison(partition, *cause),
         Control::Refused | Control::Busy => true,
         // Its own close gives the lock back before it answers.
         Control::Locked | Control::OtherLife(_) | Control::Bug(_) => false,

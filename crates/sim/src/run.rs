@@ -216,6 +216,7 @@ fn life(world: &Rc<World>, rng: &mut Rng) {
     for part in &world.parts {
         *part.door.borrow_mut() = None;
         part.changing.set(false);
+        part.unread_before.set(world.allowed.borrow().injected_any(IoOp::Read));
         let mut oracle = part.oracle.borrow_mut();
         if world.is_honest() {
             oracle.offsets_aged(now_us);

@@ -13,7 +13,7 @@ use corelog_io::{Clock, Platform};
 use corelog_storage::Watermarks;
 
 use crate::allowed::Allowed;
-use crate::door::Door;
+use crate::door::{Cause, Door};
 use crate::history::History;
 use crate::oracle::{Broken, Oracle};
 use crate::params::{Params, Wrongs};
@@ -38,6 +38,11 @@ pub(crate) struct Part {
     pub(crate) poisoned: Cell<bool>,
     /// An append was answered `StorageFull` since it was opened.
     pub(crate) full: Cell<bool>,
+    /// Reads were made to fail in the life before. An opening that a crash cut short may have stepped
+    /// over what it could not read, and told nobody.
+    pub(crate) unread_before: Cell<bool>,
+    /// It was opened for reading only, for want of something.
+    pub(crate) read_only: Cell<bool>,
 }
 
 /// Everything of one run.
@@ -71,6 +76,8 @@ impl World {
             ruled: Cell::new(false),
             poisoned: Cell::new(false),
             full: Cell::new(false),
+            unread_before: Cell::new(false),
+            read_only: Cell::new(false),
         };
         Rc::new(World {
             sim,
@@ -105,6 +112,13 @@ impl World {
     pub(crate) fn latest_us(&self) -> u64 {
         self.latest_us.set(self.latest_us.get().max(self.sim.clock().now_us()));
         self.latest_us.get()
+    }
+
+    /// Whether this may have poisoned a partition: what an opening meets does that, too, where it
+    /// leaves a partition that takes no appends.
+    pub(crate) fn may_poison(&self, partition: usize, cause: Cause) -> bool {
+        let allowed = self.allowed.borrow();
+        allowed.poison(cause) || self.parts[partition].read_only.get() && allowed.error(cause)
     }
 
     /// True where nothing goes wrong in this run but crashes.

@@ -1,5 +1,5 @@
-//! What an opening finds of stored offsets may be a killed process's, and on its way to the disk still:
-//! it is made durable before anybody relies on it.
+//! What an opening finds of stored offsets may be a killed process's, and on its way to the disk
+//! still: it is made durable before anybody relies on it.
 
 mod common;
 
@@ -19,8 +19,8 @@ const LAST: u64 = 39;
 /// Consumers whose offsets make the file grow.
 const MANY: u32 = 400;
 
-/// A process is killed while it stores [`LAST`], in the old file or in a new one: what it wrote can be
-/// read, and a power cut takes it back. `None` where the seed does not come to that.
+/// A process is killed while it stores [`LAST`], in the old file or in a new one: what it wrote can
+/// be read, and a power cut takes it back. `None` where the seed does not come to that.
 fn killed(seed: u64, grows: bool) -> Option<Sim> {
     let sim = Sim::new(seed);
     sim.run(async {

@@ -52,7 +52,7 @@ async fn flush(world: &World, partition: usize, rng: &mut Rng) {
         }
         Outcome::Poisoned(cause) => {
             part.poisoned.set(true);
-            world.allowed.borrow().poison(cause)
+            world.may_poison(partition, cause)
         }
         // A sync needs the file, which a parked partition has to open again.
         Outcome::Unopened(cause) | Outcome::NoFile(cause) => world.allowed.borrow().error(cause),

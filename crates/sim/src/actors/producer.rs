@@ -185,7 +185,7 @@ pub(crate) fn settle(world: &World, partition: usize, call: usize, outcome: Outc
         Outcome::Poisoned(cause) => {
             world.hit(Probe::Poisoned);
             part.poisoned.set(true);
-            (Ok(()), allowed.poison(cause))
+            (Ok(()), world.may_poison(partition, cause))
         }
         Outcome::Unopened(cause) => (Ok(()), allowed.error(cause)),
         Outcome::Gone => (Ok(()), true),

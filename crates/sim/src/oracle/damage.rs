@@ -9,7 +9,7 @@ use std::ops::Range;
 use corelog_format::Mark;
 use corelog_storage::From;
 
-use super::{Broken, Oracle};
+use super::{Broken, Fate, Oracle};
 
 /// A poll's answer that names damage.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +62,19 @@ impl Oracle {
     /// not be read, which is no reason to cut them.
     pub(crate) fn harmed(&mut self, segment: u64, bytes: Range<u64>) {
         self.damage.harm.push((segment, bytes));
+    }
+
+    /// The log ends at `end` now. Where that is more than was ever appended, an opening that nobody
+    /// heard of has gone on in a new segment, behind bytes that it could not read.
+    pub(crate) fn may_have_jumped(&mut self, end: u64) {
+        let open = self.sent.iter().filter(|sent| sent.fate == Fate::Unknown);
+        let most: usize = open.map(|sent| sent.batch.ends.len()).sum();
+        let known = self.known_end();
+        if end > known + most as u64 {
+            let segment = self.damage.segment_of(known.saturating_sub(1));
+            let position = self.known_in(segment).last().map_or(0, |(_, _, bytes)| bytes.end);
+            self.harmed(segment, position..u64::MAX);
+        }
     }
 
     /// The segments that are there now.

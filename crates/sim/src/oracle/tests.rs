@@ -343,7 +343,8 @@ fn a_new_life_of_the_id_has_nothing_of_the_old_one() {
     oracle.served(&poll, &stored(0, 0, 10), bounds(1)).unwrap_err();
 }
 
-/// What a killed process has stored last may fall back until the opening behind it has made it durable.
+/// What a killed process has stored last may fall back until the opening behind it has made it
+/// durable.
 #[test]
 fn what_an_opening_finds_is_durable_within_a_second() {
     let later = |aged_us: Option<u64>, closed: bool, told: u64| {
