@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use corelog_io::{Clock, IoOp, Platform, Spawn};
+use corelog_io::{Clock, IoOp, Platform, Spawn, align_down};
 use corelog_shard::{Client, CopyOut, PartitionId, Shard, ShardContext, Shards};
 use corelog_storage::{OpenDamage, OpenReport, Place, Shared};
 
@@ -303,7 +303,8 @@ fn judge_damage(world: &World, partition: usize, report: &OpenReport) {
 fn is_unread_behind(world: &World, report: &OpenReport, segment: u64, position: u64) -> bool {
     let is_behind = |damage: &OpenDamage| match damage {
         OpenDamage::Unreadable { segment: at, position: from } => {
-            (*at, *from) >= (segment, position)
+            // Reads begin with a block.
+            (*at, *from) >= (segment, align_down(position))
         }
         _ => false,
     };
