@@ -6,7 +6,7 @@
 //! is wrong.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use corelog_interop::{Broker, cpu_seconds, id, memory};
@@ -36,6 +36,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(20);
 struct Progress {
     sent: AtomicU64,
     seen: AtomicU64,
+    /// Its producer sends nothing more.
+    is_sent: AtomicBool,
 }
 
 #[tokio::main]
@@ -58,7 +60,7 @@ async fn main() {
     for (partition, progress) in (0..).zip(&all) {
         let (sends, polls) = (broker.client().await, broker.client().await);
         tasks.push(tokio::spawn(produce(sends, partition, Arc::clone(progress), until)));
-        tasks.push(tokio::spawn(consume(polls, partition, Arc::clone(progress), until)));
+        tasks.push(tokio::spawn(consume(polls, partition, Arc::clone(progress))));
     }
     let samples = watch(&broker, &all, until, length).await;
     for task in tasks {
@@ -95,13 +97,16 @@ async fn produce(client: IggyClient, partition: u32, progress: Arc<Progress>, un
         progress.sent.store(next, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_micros(random(&mut state) % 8000)).await;
     }
+    progress.is_sent.store(true, Ordering::Release);
 }
 
 /// Polls what its producer has sent, to the last of it.
-async fn consume(client: IggyClient, partition: u32, progress: Arc<Progress>, until: Instant) {
+async fn consume(client: IggyClient, partition: u32, progress: Arc<Progress>) {
     let me = Consumer::new(id("me"));
     let mut next = 0;
-    while Instant::now() < until || next < progress.sent.load(Ordering::Relaxed) {
+    // A send that was under way at the end counts, too.
+    while !progress.is_sent.load(Ordering::Acquire) || next < progress.sent.load(Ordering::Relaxed)
+    {
         let from = PollingStrategy::next();
         let (soak, topic) = (id("soak"), id("topic"));
         let polled = client.poll_messages(&soak, &topic, Some(partition), &me, &from, 1000, true);
