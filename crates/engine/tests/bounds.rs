@@ -203,8 +203,9 @@ fn two_thousand_partitions_stay_within_the_limits() {
     // Those that were taken are given up, and their places are free again.
     read(&client, 1, PARTITIONS, 3);
     let grown = resident().saturating_sub(before);
-    // A tail block each, and what it takes to know about it.
-    assert!(grown < u64::from(PARTITIONS) * (16 << 10), "{} KiB more", grown >> 10);
+    // A tail block each, what it takes to know about it, and as much again: on a machine with other
+    // work to do more appends and answers are under way at a time.
+    assert!(grown < u64::from(PARTITIONS) * (20 << 10), "{} KiB more", grown >> 10);
     let stats = client.stats_blocking().expect("it is open");
     let active: Vec<_> = stats.shards.iter().map(|shard| shard.active_handles).collect();
     assert!(active.iter().all(|handles| *handles <= ACTIVE_FILES), "{active:?}");
