@@ -154,7 +154,7 @@ fn the_screen_and_the_json_say_the_same() {
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("UNFIT    space                1.07 GB free of 107.37 GB\n"), "{text}");
     assert!(text.contains("                              -> free at least 2.15 GB\n"), "{text}");
-    assert!(text.ends_with("/data is NOT fit: 1 of 16 things.\n"), "{text}");
+    assert!(text.ends_with("/data is NOT fit: 1 of 17 things.\n"), "{text}");
     assert!(text.lines().count() <= 24, "more than one screen:\n{text}");
 
     let json = diagnosis.to_json();
