@@ -127,23 +127,40 @@ pub(crate) async fn create<D: Disk>(
     let path = log_path(dir, first_offset);
     let dsync = config.enforce_fsync;
     let how = Open { write: true, create_new: true, dsync, lock: true, ..Open::default() };
-    let file = match disk.open(&path, how).await {
+    let (file, left) = match disk.open(&path, how).await {
         Err(error) if error.source.kind() == io::ErrorKind::AlreadyExists => {
             let how = Open { create_new: false, ..how };
-            let file = disk.open(&path, how).await.map_err(Create::NotNow)?;
-            match file.len().await.map_err(Create::NotNow)? {
-                0 => file,
-                _ => return Err(Create::NotNow(error)),
-            }
+            (disk.open(&path, how).await.map_err(Create::NotNow)?, Some(error))
         }
-        opened => opened.map_err(Create::NotNow)?,
+        opened => (opened.map_err(Create::NotNow)?, None),
     };
+    match name(disk, dir, &file, left).await {
+        Ok(()) => Ok(file),
+        Err(why) => {
+            // Its lock goes with it, and not some time later: the next attempt takes it.
+            let _ = file.close().await;
+            Err(why)
+        }
+    }
+}
+
+/// Makes the name of `file` durable; of one that was `left` by another attempt, if it is empty.
+async fn name<D: Disk>(
+    disk: &D,
+    dir: &std::path::Path,
+    file: &D::File,
+    left: Option<IoError>,
+) -> Result<(), Create> {
+    if let Some(exists) = left
+        && file.len().await.map_err(Create::NotNow)? > 0
+    {
+        return Err(Create::NotNow(exists));
+    }
     file.sync().await.map_err(Create::Fault)?;
     disk.sync_dir(dir).await.map_err(|error| match error.op {
         IoOp::Open => Create::NotNow(error),
         _ => Create::Fault(error),
-    })?;
-    Ok(file)
+    })
 }
 
 /// Everything was dispatched and has landed, or the partition is poisoned: leave it in order.
