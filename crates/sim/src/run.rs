@@ -3,8 +3,9 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt::{self, Write as _};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
+use std::thread;
 use std::time::Duration;
 
 use corelog_io::sim::{Event, Fault, Rng};
@@ -76,6 +77,19 @@ impl std::error::Error for Failure {}
 /// The first broken promise, or the first panic of storage, shard or the simulated disk, with the
 /// last `events` events before it.
 pub fn run(seed: u64, events: usize) -> Result<Report, Box<Failure>> {
+    #[cfg(feature = "canary")]
+    let canary = corelog_storage::canary::get();
+    // On a thread of its own, or a seed of a campaign would not replay: a shard that crashed stays
+    // entered on its thread (`shard/src/here.rs`), which decides who wakes whom in the next run.
+    let apart = move || {
+        #[cfg(feature = "canary")]
+        corelog_storage::canary::set(canary);
+        run_here(seed, events)
+    };
+    thread::spawn(apart).join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+fn run_here(seed: u64, events: usize) -> Result<Report, Box<Failure>> {
     let mut rng = Rng::new(seed);
     let params = Params::draw(&mut rng.fork());
     let world = World::new(rng.next_u64(), params, events);

@@ -2,29 +2,21 @@
 //! to add one. Needs the feature `canary`; without it there is nothing to catch.
 #![cfg(feature = "canary")]
 
-use corelog_sim::{Failure, Report};
+use corelog_sim::Failure;
 use corelog_storage::canary::{Canary, set};
 
 /// Seeds within which each mistake must show. Without the mistake all of them pass (`seeds.rs`).
 const SEEDS: u64 = 300;
 
-/// A run on a thread of its own, as a replay is: what a shard that crashed has left on its thread
-/// may decide who wakes whom in the next one.
-fn run(seed: u64, canary: Option<Canary>) -> Result<Report, Box<Failure>> {
-    let run = move || {
-        set(canary);
-        corelog_sim::run(seed, 60)
-    };
-    std::thread::spawn(run).join().expect("a run catches its panics")
-}
-
 /// The first seed that fails with `canary` built in, which must fail the same way twice.
 fn caught(canary: Canary) -> Failure {
-    let failed = (0..SEEDS).find_map(|seed| run(seed, Some(canary)).err());
+    set(Some(canary));
+    let failed = (0..SEEDS).find_map(|seed| corelog_sim::run(seed, 60).err());
     let Some(failure) = failed else { panic!("{canary:?} is not caught in {SEEDS} seeds") };
-    let again = run(failure.seed, Some(canary)).expect_err("a seed is a complete report");
+    let again = corelog_sim::run(failure.seed, 60).expect_err("a seed is a complete report");
     assert_eq!((again.hash, &again.broken), (failure.hash, &failure.broken));
-    let fine = run(failure.seed, None);
+    set(None);
+    let fine = corelog_sim::run(failure.seed, 60);
     assert!(fine.is_ok(), "it is the mistake that was caught: {}", fine.unwrap_err());
     assert!(failure.to_string().ends_with(&format!("-- --seed {}", failure.seed)));
     *failure

@@ -36,6 +36,12 @@ pub fn set(canary: Option<Canary>) {
     SET.set(canary);
 }
 
+/// The mistake that is switched on for this thread.
+#[cfg(feature = "canary")]
+pub fn get() -> Option<Canary> {
+    SET.get()
+}
+
 #[cfg(feature = "canary")]
 pub(crate) fn is(canary: Canary) -> bool {
     SET.get() == Some(canary)
