@@ -86,14 +86,7 @@ fn run_engine(args: &RunArgs) -> Result<ExitCode, Box<dyn Error>> {
     let mut note = |round: u32, step: usize, name: &str| progress.begin_step(round, step, name);
     let ran = run::run(&Corelog, &settings, &place, &interrupt, &mut note);
     drop(progress);
-    let outcome = match ran {
-        Err(error @ RunError::Mismatch(_)) => {
-            place.keep_evidence();
-            eprintln!("corelog-bench: the files stay in {}", place.path().display());
-            return Err(error.into());
-        }
-        ran => ran?,
-    };
+    let outcome = with_evidence(ran, &mut place)?;
     let report = Report { settings: &settings, machine: &machine, outcome: &outcome, started };
     match outcome.is_empty() {
         true => eprintln!("{NOTHING}"),
@@ -118,14 +111,7 @@ fn kill_processes(args: &CrashArgs) -> Result<ExitCode, Box<dyn Error>> {
     let mut note = |number: u32| progress.begin(number);
     let ran = crash::run(&settings, args.lives, args.batches, &place, &interrupt, &mut note);
     drop(progress);
-    let outcome = match ran {
-        Err(error @ RunError::Mismatch(_)) => {
-            place.keep_evidence();
-            eprintln!("corelog-bench: the files stay in {}", place.path().display());
-            return Err(error.into());
-        }
-        ran => ran?,
-    };
+    let outcome = with_evidence(ran, &mut place)?;
     if !quiet {
         print(|out| outcome.print(&settings, out))?;
     }
@@ -201,6 +187,15 @@ fn when_slow(interrupt: &Interrupt) -> Slow {
              second signal ends this at once and leaves them"
         );
     })
+}
+
+/// What was answered; where bytes differ their files stay.
+fn with_evidence<T>(ran: Result<T, RunError>, place: &mut Place) -> Result<T, RunError> {
+    if let Err(RunError::Mismatch(_)) = ran {
+        place.keep_evidence();
+        eprintln!("corelog-bench: the files stay in {}", place.path().display());
+    }
+    ran
 }
 
 fn tell_kept(place: &Place) {

@@ -2,8 +2,6 @@
 
 use std::fs;
 
-use super::huge_alloc::HUGE;
-
 /// On what pages a shard's buffer pool lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -41,16 +39,15 @@ pub(super) fn is_switched_off() -> bool {
     setting.map_or(true, |text| text.contains("[never]"))
 }
 
-/// True where all of the range but its two ends, which may share their huge page with others, is on
-/// huge pages.
-pub(super) fn is_mostly_huge(start: usize, len: usize) -> bool {
+/// True where all of the range but `rest` bytes of it is on huge pages.
+pub(super) fn is_huge_but_for(rest: usize, start: usize, len: usize) -> bool {
     let Ok(smaps) = fs::read_to_string("/proc/self/smaps") else { return false };
-    huge_bytes(&smaps, start, len) + 2 * HUGE >= len
+    huge_bytes(&smaps, start, len) + rest >= len
 }
 
 /// The bytes of huge pages in mappings that overlap the range, out of smaps. A mapping may be larger
 /// than the range: the answer is an upper bound, cut to the range's length.
-pub(in crate::runtime) fn huge_bytes(smaps: &str, start: usize, len: usize) -> usize {
+fn huge_bytes(smaps: &str, start: usize, len: usize) -> usize {
     let mut overlaps = false;
     let mut kib = 0_usize;
     for line in smaps.lines() {

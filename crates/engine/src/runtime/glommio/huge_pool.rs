@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::RawFd;
 
 use crate::runtime::huge_alloc::HUGE;
-use crate::runtime::pages::{PoolPages, SmallBecause, is_mostly_huge, is_switched_off};
+use crate::runtime::pages::{PoolPages, SmallBecause, is_huge_but_for, is_switched_off};
 
 /// A pool as the kernel has it registered.
 #[derive(Debug, PartialEq, Eq)]
@@ -100,7 +100,8 @@ fn registered(fdinfo: &str, address: usize) -> Option<(usize, usize)> {
 
 impl Pool {
     fn is_mostly_huge(&self) -> bool {
-        is_mostly_huge(self.start, self.len)
+        // Its two ends may share their huge page with others.
+        is_huge_but_for(2 * HUGE, self.start, self.len)
     }
 
     /// Asks the kernel to move the pool onto huge pages, now.

@@ -3,7 +3,6 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::{Cell, RefCell};
-use std::fs;
 use std::io;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
@@ -13,7 +12,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::buddy::{Buddy, ORDER_MAX};
 use crate::runtime::huge_alloc::HUGE;
-use crate::runtime::pages::{PoolPages, SmallBecause};
+use crate::runtime::pages::{self, PoolPages, SmallBecause};
 
 /// As much as the kernel registers in one piece.
 const PIECE: usize = BLOCK << ORDER_MAX;
@@ -74,8 +73,7 @@ impl Pool {
 
     /// Asks for huge pages.
     fn advise(&self) -> PoolPages {
-        let setting = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
-        if setting.map_or(true, |text| text.contains("[never]")) {
+        if pages::is_switched_off() {
             return PoolPages::Small(SmallBecause::SwitchedOff);
         }
         // SAFETY: the range is of our mapping, and the advice changes no contents.
@@ -87,9 +85,7 @@ impl Pool {
 
     /// True where all but an end shorter than a huge page lies on huge pages.
     fn is_huge(&self) -> bool {
-        let Ok(smaps) = fs::read_to_string("/proc/self/smaps") else { return false };
-        let huge = crate::runtime::pages::huge_bytes(&smaps, self.start.addr(), self.len);
-        huge + HUGE >= self.len
+        pages::is_huge_but_for(HUGE, self.start.addr(), self.len)
     }
 
     /// On what pages it lies.
