@@ -21,6 +21,7 @@ mod disk;
 mod error;
 mod platform;
 pub mod sim;
+pub mod task;
 
 pub use aligned::{AlignedBuf, AlignedBytes, BufPool};
 pub use disk::{BLOCK, Buf, Disk, File, Open, SharedBytes, align_down, align_up};

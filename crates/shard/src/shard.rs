@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 
+use corelog_io::task::then;
 use corelog_io::{Disk, Platform, Spawn};
 use corelog_storage::{
     LogConfig, OpenReport, Place, PollQuery, Polled, Served, Shared, SharedLimits,
@@ -197,10 +198,7 @@ impl<P: Platform, L> State<P, L> {
     /// Spawns a task that a close waits for.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         let running = self.tasks.enter();
-        self.platform().spawn().spawn(async move {
-            task.await;
-            drop(running);
-        });
+        self.platform().spawn().spawn(then(task, move |()| drop(running)));
     }
 
     /// Takes a partition that panicked out of service.

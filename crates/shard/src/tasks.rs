@@ -5,20 +5,17 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
+use corelog_io::task;
+
 /// Runs `task` to its end or to its panic, whose message is the error.
-pub(crate) async fn caught<T>(task: impl Future<Output = T>) -> Result<T, Arc<str>> {
-    let mut task = pin!(task);
-    poll_fn(|cx| match contained(|| task.as_mut().poll(cx)) {
-        Ok(Poll::Pending) => Poll::Pending,
-        Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
-        Err(message) => Poll::Ready(Err(message)),
-    })
-    .await
+pub(crate) fn caught<T>(
+    task: impl Future<Output = T>,
+) -> impl Future<Output = Result<T, Arc<str>>> {
+    task::caught(task, |panic| message(panic.as_ref()))
 }
 
 /// Calls `work`; the message of its panic is the error.

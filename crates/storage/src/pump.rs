@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use corelog_format::Mark;
+use corelog_io::task::then;
 use corelog_io::{BLOCK, Buf, Clock, File, IoError, Platform, Spawn, align_up};
 
 use crate::appender::{Action, Appender, Lent};
@@ -126,11 +127,7 @@ impl<P: Platform, A: Answer> Inner<P, A> {
         task: impl Future<Output = ()> + 'static,
     ) {
         let watch = Watch::new(Rc::clone(self), stopped);
-        self.shared.platform().spawn().spawn(async move {
-            let watch = watch;
-            task.await;
-            watch.ended();
-        });
+        self.shared.platform().spawn().spawn(then(task, move |()| watch.ended()));
     }
 
     fn run(self: &Rc<Self>, action: Action<BytesOf<P>>) {

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
+use corelog_io::task::then;
 use corelog_io::{Disk, IoError, IoOp, Open};
 
 use super::budget::{Budget, Charge};
@@ -162,9 +163,7 @@ impl ShardIo {
         let operation = self.meter.begin(op, path, position);
         if !self.meter.is_over() && !self.meter.watched.replace(true) {
             let look = contained(look(self.runtime, Rc::clone(&self.meter)));
-            self.runtime.queue(async {
-                let _ = look.await;
-            });
+            self.runtime.queue(then(look, drop));
         }
         operation
     }

@@ -26,5 +26,5 @@ pub(super) async fn with_fd<T: Send + 'static>(
         drop(running);
         answer
     };
-    runtime.apart(task).await??
+    runtime.apart(task).await?
 }

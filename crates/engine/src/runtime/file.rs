@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::rc::Rc;
 
+use corelog_io::task::then;
 use corelog_io::{BLOCK, File, IoError, IoOp, Open, Spawn};
 use rustix::fs::FlockOperation;
 
@@ -112,9 +113,7 @@ impl Drop for OpenFile {
             let _ = retire(&shard, handle, how).await;
             drop(flight);
         };
-        runtime.queue(async {
-            let _ = contained(closing).await;
-        });
+        runtime.queue(then(contained(closing), drop));
     }
 }
 
@@ -253,7 +252,7 @@ impl File for RealFile {
             drop(flight);
             closed
         };
-        runtime.apart(closing).await.flatten().map_err(failed)
+        runtime.apart(closing).await.map_err(failed)
     }
 }
 

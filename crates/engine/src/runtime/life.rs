@@ -149,7 +149,11 @@ fn serve<E: Executor>(shard: Ready<E>, main: &ShardMain) -> ShardEnd {
         executor.run(async {
             // Not awaited right here: `run` holds a handle to this block, and `main` is woken by
             // other threads. It may panic before it answers a future: hence the block around it.
-            let ended = runtime.spawned(async move { main(number, platform).await }).await;
+            let ended = runtime.spawned(async move {
+                main(number, platform).await;
+                Ok(())
+            });
+            let ended = ended.await;
             io.phase.set(Phase::Ending);
             io.flights.idle().await;
             wait_for_leases(&io, options.lease_patience).await;

@@ -1,16 +1,18 @@
 //! Tasks on a shard: none of them may take the executor down.
 
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use corelog_io::Spawn;
+use corelog_io::task::{self, Caught, Panic};
+use pin_project_lite::pin_project;
 
 use super::choice::Runtime;
 use super::fileops::panic_text;
@@ -53,15 +55,7 @@ impl RealSpawn {
 
 impl Spawn for RealSpawn {
     fn spawn(&self, task: impl Future<Output = ()> + 'static) {
-        let this = self.clone();
-        let guarded = async move {
-            let task = unless(Rc::clone(&this.ended), task);
-            if let Err(message) = contained(task).await {
-                // The hook is the engine's, but a panic in it would end the shard all the same.
-                let _ = catch_unwind(AssertUnwindSafe(|| (this.hook)(this.shard, &message)));
-            }
-        };
-        self.runtime.queue(guarded);
+        self.runtime.queue(Guarded { task: contained(Glancing { task }), of: self.clone() });
     }
 
     fn yield_now(&self) -> impl Future<Output = ()> + 'static {
@@ -77,75 +71,73 @@ impl Spawn for RealSpawn {
     }
 }
 
-/// Runs `task` until it ends, or until it is woken where `ended` is true. Before each of its turns
-/// the shard looks around: it sees what comes from other threads however busy it is.
-async fn unless(ended: Rc<Cell<bool>>, task: impl Future<Output = ()>) {
-    let mut task = pin!(Some(task));
-    poll_fn(|cx| {
-        if ended.get() {
-            task.set(None);
-        }
-        corelog_shard::glance();
-        task.as_mut().as_pin_mut().map_or(Poll::Ready(()), |task| task.poll(cx))
-    })
-    .await;
+pin_project! {
+    /// Runs a task until it ends, or until it is woken where the shard has ended; its panic is told.
+    struct Guarded<F: Future> {
+        #[pin]
+        task: Contained<Glancing<F>>,
+        of: RealSpawn,
+    }
 }
 
-/// Runs `task` to its end, or to its panic, of which it answers the message.
-pub(super) async fn contained<T>(task: impl Future<Output = T>) -> Result<T, String> {
-    let mut slot = pin!(Some(task));
-    let result = poll_fn(|cx| {
-        let task = slot.as_mut().as_pin_mut().expect("polled after it was ready");
-        match catch_unwind(AssertUnwindSafe(|| task.poll(cx))) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
-            Err(panic) => Poll::Ready(Err(panic_text("task", &*panic))),
+impl<F: Future<Output = ()>> Future for Guarded<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        let ended =
+            if this.of.ended.get() { this.task.give_up() } else { ready!(this.task.poll(cx)) };
+        if let Err(message) = ended {
+            // The hook is the engine's, but a panic in it would end the shard all the same.
+            let _ = catch_unwind(AssertUnwindSafe(|| (this.of.hook)(this.of.shard, &message)));
         }
-    })
-    .await;
-    // What the task owned may panic as well when it is dropped.
-    match catch_unwind(AssertUnwindSafe(|| slot.set(None))) {
-        Ok(()) => result,
-        Err(panic) => Err(panic_text("dropping a task", &*panic)),
+        Poll::Ready(())
     }
+}
+
+pin_project! {
+    /// Before each turn of a task the shard looks around: it sees what comes from other threads
+    /// however busy it is.
+    struct Glancing<F> {
+        #[pin]
+        task: F,
+    }
+}
+
+impl<F: Future> Future for Glancing<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        corelog_shard::glance();
+        self.project().task.poll(cx)
+    }
+}
+
+/// A task whose panic, of which this has the message, is an error.
+pub(super) type Contained<F> = Caught<F, fn(Panic) -> String>;
+
+/// Runs `task` to its end, or to its panic, of which it answers the message.
+pub(super) fn contained<F: Future>(task: F) -> Contained<F> {
+    task::caught(task, |panic| panic_text("task", &*panic))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::task::{Context, Waker};
+    use std::future::pending;
+    use std::mem::size_of_val;
 
     use super::*;
 
-    fn run<T>(future: impl Future<Output = T>) -> T {
-        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(done) => done,
-            Poll::Pending => panic!("nothing here waits"),
-        }
-    }
-
-    struct PanicsOnDrop;
-
-    impl Drop for PanicsOnDrop {
-        fn drop(&mut self) {
-            panic!("from drop");
-        }
-    }
-
     #[test]
-    fn a_panic_becomes_its_message() {
-        assert_eq!(run(contained(async { 7 })), Ok(7));
-        let message = run(contained(async { panic!("at {}", 9) })).map(|(): ()| ()).unwrap_err();
-        assert_eq!(message, "task panicked: at 9");
-    }
-
-    #[test]
-    fn a_panic_in_a_destructor_is_contained_too() {
-        // The guard is captured, so it is dropped with the future, not while it is polled.
-        let guard = PanicsOnDrop;
-        let task = poll_fn(move |_| {
-            let _captured = &guard;
-            Poll::Ready(())
-        });
-        assert_eq!(run(contained(task)), Err("dropping a task panicked: from drop".to_owned()));
+    fn what_is_around_a_task_does_not_grow_with_it() {
+        let big = async {
+            let buf = [0_u8; 10_000];
+            pending::<()>().await;
+            let _used = buf.len();
+        };
+        let alone = size_of_val(&big);
+        let of = RealSpawn::new(Runtime::Ring, 0, Arc::new(|_, _| ()));
+        let guarded = size_of_val(&Guarded { task: contained(Glancing { task: big }), of });
+        assert!(guarded <= alone + 128, "{guarded} of {alone}");
     }
 }

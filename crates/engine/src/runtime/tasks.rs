@@ -4,8 +4,11 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::pin::Pin;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
+
+use corelog_io::task::then;
+use pin_project_lite::pin_project;
 
 use super::choice::Runtime;
 use super::spawn::contained;
@@ -21,10 +24,10 @@ impl Runtime {
     }
 
     /// Ends when `duration` has passed since it was polled first.
-    pub(super) async fn sleep(self, duration: Duration) {
+    pub(super) fn sleep(self, duration: Duration) -> impl Future<Output = ()> + 'static {
         match self {
-            Runtime::Glommio => glommio::timers::sleep(duration).await,
-            Runtime::Ring => ring::sleep(duration).await,
+            Runtime::Glommio => OfEither::Glommio { future: glommio::timers::sleep(duration) },
+            Runtime::Ring => OfEither::Ring { future: ring::sleep(duration) },
         }
     }
 
@@ -33,31 +36,25 @@ impl Runtime {
         self,
         fd: BorrowedFd<'_>,
     ) -> io::Result<impl Future<Output = ()> + 'static> {
-        let (of_glommio, of_ring) = match self {
-            Runtime::Glommio => (Some(glommio::readable::readable(fd)?), None),
-            Runtime::Ring => (None, Some(ring::readable(fd)?)),
-        };
-        Ok(async move {
-            match (of_glommio, of_ring) {
-                (Some(wait), _) => wait.await,
-                (None, wait) => wait.expect("one of the two").await,
-            }
+        Ok(match self {
+            Runtime::Glommio => OfEither::Glommio { future: glommio::readable::readable(fd)? },
+            Runtime::Ring => OfEither::Ring { future: ring::readable(fd)? },
         })
     }
 
     /// As [`corelog_io::Spawn::yield_now`].
-    pub(super) async fn yield_now(self) {
+    pub(super) fn yield_now(self) -> impl Future<Output = ()> + 'static {
         match self {
-            Runtime::Glommio => glommio::tasks::yield_now().await,
-            Runtime::Ring => ring::yield_now().await,
+            Runtime::Glommio => OfEither::Glommio { future: glommio::tasks::yield_now() },
+            Runtime::Ring => OfEither::Ring { future: ring::yield_now() },
         }
     }
 
     /// As [`corelog_io::Spawn::turn_to_io`].
-    pub(super) async fn turn_to_io(self) {
+    pub(super) fn turn_to_io(self) -> impl Future<Output = ()> + 'static {
         match self {
-            Runtime::Glommio => glommio::tasks::turn_to_io().await,
-            Runtime::Ring => ring::turn_to_io().await,
+            Runtime::Glommio => OfEither::Glommio { future: glommio::tasks::turn_to_io() },
+            Runtime::Ring => OfEither::Ring { future: ring::turn_to_io() },
         }
     }
 
@@ -70,14 +67,15 @@ impl Runtime {
     }
 
     /// Runs `task` to its end, whether or not the answer is waited for; its panic is an error. It
-    /// begins at once. Only for tasks that no other thread wakes: see [`Runtime::apart`].
-    pub(super) async fn detached<T: 'static>(
+    /// begins at once, at the call or when the answer is first waited for. Only for tasks that no
+    /// other thread wakes: see [`Runtime::apart`].
+    pub(super) fn detached<T: 'static>(
         self,
         task: impl Future<Output = io::Result<T>> + 'static,
-    ) -> io::Result<T> {
+    ) -> impl Future<Output = io::Result<T>> {
         match self {
-            Runtime::Glommio => glommio::tasks::detached(task).await,
-            Runtime::Ring => finished(task).await?,
+            Runtime::Glommio => OfEither::Glommio { future: glommio::tasks::detached(task) },
+            Runtime::Ring => OfEither::Ring { future: finished(task) },
         }
     }
 
@@ -90,29 +88,31 @@ impl Runtime {
     /// there at the wrong time easily: it queues the wake, writes to an eventfd, and only then lets go,
     /// while the task runs and ends. Without a handle the references are all there is, and only the one
     /// that takes the last away frees the task.
-    pub(super) async fn apart<T: 'static>(
+    pub(super) fn apart<T: 'static>(
         self,
-        task: impl Future<Output = T> + 'static,
-    ) -> io::Result<T> {
+        task: impl Future<Output = io::Result<T>> + 'static,
+    ) -> impl Future<Output = io::Result<T>> {
         match self {
-            Runtime::Glommio => self.spawned(task).await,
-            Runtime::Ring => finished(task).await,
+            Runtime::Glommio => OfEither::Glommio { future: self.spawned(task) },
+            Runtime::Ring => OfEither::Ring { future: finished(task) },
         }
     }
 
     /// As [`Runtime::apart`], as a task of the executor from the start.
-    pub(super) async fn spawned<T: 'static>(
+    pub(super) fn spawned<T: 'static>(
         self,
-        task: impl Future<Output = T> + 'static,
-    ) -> io::Result<T> {
+        task: impl Future<Output = io::Result<T>> + 'static,
+    ) -> impl Future<Output = io::Result<T>> {
         let (reply, answer) = oneshot::channel();
-        self.queue(async move {
+        self.queue(then(contained(task), move |ended| {
             // Nobody waits any more where sending fails: the future was dropped.
-            let _ = reply.send(contained(task).await);
-        });
-        match answer.await {
-            Ok(ended) => ended.map_err(io::Error::other),
-            Err(oneshot::RecvError) => Err(io::Error::other("the shard has ended")),
+            let _ = reply.send(ended);
+        }));
+        async {
+            match answer.await {
+                Ok(ended) => ended.map_err(io::Error::other)?,
+                Err(oneshot::RecvError) => Err(io::Error::other("the shard has ended")),
+            }
         }
     }
 }
@@ -120,15 +120,17 @@ impl Runtime {
 /// A task that runs inside of whoever waits for it, and so takes no turn of its own; its panic is an
 /// error. Dropped before its end, it goes on as a task of the ring executor: the answer is lost then,
 /// never the operation.
-async fn finished<T: 'static>(task: impl Future<Output = T> + 'static) -> io::Result<T> {
+fn finished<T: 'static>(
+    task: impl Future<Output = io::Result<T>> + 'static,
+) -> impl Future<Output = io::Result<T>> {
     let mut here = Here { task: Some(Box::pin(contained(task))) };
-    let ended = poll_fn(|cx| {
+    let ended = poll_fn(move |cx| {
         let task = here.task.as_mut().expect("polled after it was ready");
         let ended = ready!(task.as_mut().poll(cx));
         here.task = None;
         Poll::Ready(ended)
     });
-    ended.await.map_err(io::Error::other)
+    async { ended.await.map_err(io::Error::other)? }
 }
 
 struct Here<F: Future + 'static> {
@@ -139,9 +141,27 @@ struct Here<F: Future + 'static> {
 impl<F: Future + 'static> Drop for Here<F> {
     fn drop(&mut self) {
         if let Some(task) = self.task.take() {
-            ring::spawn(async move {
-                let _ = task.await;
-            });
+            ring::spawn(then(task, drop));
+        }
+    }
+}
+
+pin_project! {
+    /// A future of one of the two runtimes.
+    #[project = OfEitherProjected]
+    enum OfEither<G, R> {
+        Glommio { #[pin] future: G },
+        Ring { #[pin] future: R },
+    }
+}
+
+impl<G: Future, R: Future<Output = G::Output>> Future for OfEither<G, R> {
+    type Output = G::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<G::Output> {
+        match self.project() {
+            OfEitherProjected::Glommio { future } => future.poll(cx),
+            OfEitherProjected::Ring { future } => future.poll(cx),
         }
     }
 }

@@ -34,12 +34,15 @@ pub(in crate::runtime) async fn turn_to_io() {
 
 /// Runs `task` detached, to its end, whether or not the answer is waited for. It begins at once.
 /// Only for tasks that no other thread wakes: see `Runtime::apart`.
-pub(in crate::runtime) async fn detached<T: 'static>(
+pub(in crate::runtime) fn detached<T: 'static>(
     task: impl Future<Output = io::Result<T>> + 'static,
-) -> io::Result<T> {
-    match glommio::spawn_local(contained(task)).detach().await {
-        Some(Ok(answer)) => answer,
-        Some(Err(panic)) => Err(io::Error::other(panic)),
-        None => Err(io::Error::other("the shard has ended")),
+) -> impl Future<Output = io::Result<T>> {
+    let running = glommio::spawn_local(contained(task)).detach();
+    async {
+        match running.await {
+            Some(Ok(answer)) => answer,
+            Some(Err(panic)) => Err(io::Error::other(panic)),
+            None => Err(io::Error::other("the shard has ended")),
+        }
     }
 }
