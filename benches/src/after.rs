@@ -82,7 +82,8 @@ fn json_files(Files(paths): &Files) -> Result<Vec<PathBuf>, String> {
 /// `doctor`.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Box<dyn Error>> {
     if !args.dir.is_dir() {
-        return Err(format!("{} is no directory", args.dir.display()).into());
+        let dir = args.dir.display();
+        return Err(format!("{dir} is no directory; name one on the disk that is meant").into());
     }
     let interrupt = Interrupt::on_signals()?;
     let diagnosis = doctor::examine(&args.dir, &interrupt)?;

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 use corelog_format::BuildError;
 use rustix::io::Errno;
@@ -31,6 +32,14 @@ pub(crate) enum RunError {
 }
 
 impl RunError {
+    /// The engine could not be opened, or the user stopped that.
+    pub(crate) fn opening(dir: &Path, source: EngineError) -> RunError {
+        if source.is::<Interrupted>() {
+            return RunError::Interrupted;
+        }
+        RunError::Engine { doing: format!("opening the engine in {}", dir.display()), source }
+    }
+
     /// True when the user ended it: not a fault.
     pub(crate) fn is_interrupt(&self) -> bool {
         match self {

@@ -36,6 +36,8 @@ pub struct Sizes {
     pub payload: Range<usize>,
     /// User headers of a message: a key of a few bytes and a number each.
     pub headers: u16,
+    /// How much of a payload is random, up to 100; the rest is zeros, which compress to nothing.
+    pub entropy_percent: u8,
 }
 
 impl Sizes {
@@ -45,6 +47,7 @@ impl Sizes {
             messages: messages..messages + 1,
             payload: payload_bytes..payload_bytes + 1,
             headers: 0,
+            entropy_percent: 100,
         }
     }
 
@@ -210,6 +213,20 @@ mod tests {
     fn ids_are_read_back() {
         assert_eq!(BatchId::decode(id(9).encode()), Some(id(9)));
         assert_eq!(BatchId::decode(0x1_0000 << 64), None);
+    }
+
+    #[test]
+    fn what_is_not_random_is_zero() {
+        let zeros = |percent| {
+            let sizes = Sizes { entropy_percent: percent, ..Sizes::fixed(3, 1000) };
+            let content = Content::of(1, &sizes).unwrap();
+            let batch = Outbox::new(&content).batch(id(0));
+            batch.iter().filter(|byte| **byte == 0).count()
+        };
+        // Besides the headers, which have zeros of their own, and one random byte of 256.
+        let none = zeros(100);
+        assert!((zeros(75) - none).abs_diff(750) < 50, "{none}, {}", zeros(75));
+        assert!((zeros(0) - none).abs_diff(3000) < 50, "{none}, {}", zeros(0));
     }
 
     #[test]
