@@ -123,6 +123,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_opening_that_the_user_stopped_is_no_fault() {
+        assert!(RunError::opening(Path::new("/x"), Interrupted.into()).is_interrupt());
+        let error = RunError::opening(Path::new("/x"), "no".into());
+        assert!(!error.is_interrupt());
+        assert_eq!(error.to_string(), "opening the engine in /x: no");
+    }
+
+    #[test]
     fn limits_that_the_engine_met_come_with_what_to_do() {
         for (errno, words) in
             [(Errno::MFILE, "`ulimit -n`"), (Errno::NOSPC, "lower --total"), (Errno::IO, "")]
