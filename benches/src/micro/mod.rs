@@ -92,8 +92,8 @@ pub fn main<O: HasOptions>(
     }
 }
 
-/// Obeys `--system-alloc` and `--runtime`; [`main`] and [`child::be_measured`] do it by themselves.
-pub fn obey(options: &Options) {
+/// Obeys `--system-alloc` and `--runtime`.
+fn obey(options: &Options) {
     if options.system_alloc {
         allocator::use_system_alone();
     }
