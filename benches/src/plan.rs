@@ -343,7 +343,7 @@ mod tests {
         assert!((1..8).all(|partition| of(partition) < of(partition - 1)), "{sent:?}");
         let mut deal = plan.deal(0, &Sent::nothing(2, 8));
         let dealt: Vec<u32> = std::iter::from_fn(|| deal.next()).map(|batch| batch.0).collect();
-        for part in dealt.chunks(1000) {
+        for part in dealt.chunks_exact(1000) {
             let hot = part.iter().filter(|partition| **partition == 0).count();
             assert!((300..450).contains(&hot), "{hot} of {}", part.len());
         }

@@ -437,7 +437,7 @@ mod tests {
             ("--burst 5", "--rate"),
             ("--arrivals poisson", "--rate"),
             ("--entropy 101", "--entropy"),
-            ("--skew -1", "--skew"),
+            ("--skew=-1", "--skew"),
             ("--skew NaN", "--skew"),
         ] {
             let error = run(flags).unwrap_err();
