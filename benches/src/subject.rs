@@ -9,8 +9,6 @@ use bytes::Bytes;
 use corelog::machine::Runtime;
 
 use crate::interrupt::Interrupt;
-#[cfg(doc)]
-use crate::interrupt::Interrupted;
 
 /// Any failure of the engine; printed, never matched.
 pub(crate) type EngineError = Box<dyn Error + Send + Sync>;
@@ -98,7 +96,7 @@ pub(crate) trait Opener: Sync {
     type Engine: Engine;
 
     /// Opens the data directory `dir` and creates it and the topics if absent. A directory that is
-    /// not as a clean close left it is an error; [`Interrupted`] is one where the user stopped it.
+    /// not as a clean close left it is an error; `Interrupted` is one where the user stopped it.
     fn open(
         &self,
         dir: &Path,

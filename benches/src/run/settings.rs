@@ -9,8 +9,6 @@ use super::preset::{Preset, Step};
 use crate::ceiling::Shape;
 use crate::content::{Content, Sizes};
 use crate::phases::schedule::Arrivals;
-#[cfg(doc)]
-use crate::plan::Plan;
 use crate::results::{Figure, Pacing, Phase};
 use crate::size;
 use crate::subject::{Ack, Demand, LogOptions};
@@ -34,7 +32,7 @@ pub(crate) struct Settings {
     pub(crate) catch_up: u32,
     /// Every producer appends to every partition, in random order.
     pub(crate) shuffle: bool,
-    /// How much hotter the first partitions are than the last ones: see [`Plan::skewed`]. 0 is even.
+    /// How much hotter the first partitions are than the last ones: see `Plan::skewed`. 0 is even.
     pub(crate) skew: f64,
     pub(crate) sizes: Sizes,
     pub(crate) ack: Ack,
