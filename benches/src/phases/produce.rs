@@ -203,10 +203,11 @@ impl<'a, E: Engine> Producer<'a, E> {
         let producers = self.load.plan.producers;
         let mut starts =
             self.load.schedule.map(|schedule| schedule.starts(start, self.number, producers));
+        let late = self.load.schedule.map_or(Duration::ZERO, |schedule| schedule.late);
         while let Some(batch) = deal.next() {
             let intended = starts.as_mut().map(Starts::next);
             let wanted = intended.unwrap_or_else(Instant::now);
-            if end.is_some_and(|end| wanted >= end) {
+            if end.is_some_and(|end| wanted >= end || Instant::now() >= end + late) {
                 break;
             }
             self.wait_until(wanted, moved)?;

@@ -34,6 +34,9 @@ pub(crate) struct Schedule {
     pub(crate) burst: u32,
     /// Draws the gaps.
     pub(crate) seed: u64,
+    /// What was due in the time of a phase is sent up to so long after its end: a log that only
+    /// stalled is asked for all of it, and one that is too slow not for ever.
+    pub(crate) late: Duration,
 }
 
 impl Schedule {
@@ -96,7 +99,13 @@ impl Starts {
 mod tests {
     use super::*;
 
-    const EVEN: Schedule = Schedule { per_s: 100.0, arrivals: Arrivals::Even, burst: 1, seed: 7 };
+    const EVEN: Schedule = Schedule {
+        per_s: 100.0,
+        arrivals: Arrivals::Even,
+        burst: 1,
+        seed: 7,
+        late: Duration::ZERO,
+    };
 
     fn starts(schedule: Schedule, number: u16, producers: u16, count: usize) -> Vec<f64> {
         let start = Instant::now();

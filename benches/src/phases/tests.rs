@@ -91,7 +91,8 @@ fn load(plan: &Plan) -> Load<'_> {
 
 /// A start every so many milliseconds.
 fn every_ms(ms: u32) -> Schedule {
-    Schedule { per_s: 1000.0 / f64::from(ms), arrivals: Arrivals::Even, burst: 1, seed: 1 }
+    let late = Duration::from_secs(60);
+    Schedule { per_s: 1000.0 / f64::from(ms), arrivals: Arrivals::Even, burst: 1, seed: 1, late }
 }
 
 /// 1000 appends a second for a second, with a stall in the middle.
@@ -179,12 +180,22 @@ fn a_warm_up_can_be_stopped() {
 
 #[test]
 fn a_schedule_ends_with_its_time_and_not_with_the_answers() {
-    // 20 starts of 5 ms lie in 100 ms, whatever the log does: the stall is longer than that.
-    let plan = Plan::new(1, 1, 1).endless();
-    let engine = Stalling { stall_at: Mutex::new(Some(Instant::now())), fails: false };
-    let (schedule, time) = (Some(every_ms(5)), Some(Duration::from_millis(100)));
-    let moved = produce(&engine, &plan, Load { schedule, time, ..load(&plan) }).unwrap().0;
-    assert_eq!(moved.response.unwrap().count(), 20);
+    // 20 starts of 5 ms lie in 100 ms, and the first of them is stalled for longer than that.
+    let answered = |late| {
+        let plan = Plan::new(1, 1, 1).endless();
+        let engine = Stalling { stall_at: Mutex::new(None), fails: false };
+        let stall = || *engine.stall_at.lock().unwrap() = Some(Instant::now());
+        let load = Load {
+            schedule: Some(Schedule { late, ..every_ms(5) }),
+            time: Some(Duration::from_millis(100)),
+            on_begin: Some(&stall),
+            ..load(&plan)
+        };
+        produce(&engine, &plan, load).unwrap().0.response.unwrap().count()
+    };
+    assert_eq!(answered(Duration::from_secs(60)), 20);
+    // A log that is far too slow is not asked for ever.
+    assert_eq!(answered(Duration::from_millis(1)), 1);
 }
 
 #[test]

@@ -242,8 +242,9 @@ fn a_ceiling_that_swings_is_doubted() {
 /// BEN-7: durable answers, and the device was never told to flush a cache that loses its bytes.
 #[test]
 fn a_phase_that_changes_on_its_way_is_doubted() {
-    let doubts = |mb_per_s: [u64; 3], seconds: u64| {
+    let paced = |pacing, mb_per_s: [u64; 3], seconds: u64| {
         let mut outcome = outcome();
+        outcome.phases[0].pacing = pacing;
         let round = &mut outcome.phases[0].rounds[1];
         let start = Instant::now();
         let mut series = Series::new(start);
@@ -254,12 +255,15 @@ fn a_phase_that_changes_on_its_way_is_doubted() {
         (round.elapsed, round.series) = (Duration::from_secs(seconds), series);
         report(&outcome, |report| report.doubts())
     };
+    let doubts = |mb_per_s, seconds| paced(Pacing::Closed { outstanding: 1 }, mb_per_s, seconds);
     let fell = doubts([2000, 1000, 500], 6);
     assert!(fell[0].contains("append was not steady: 2000 MB/s in the first third"), "{fell:?}");
     assert!(fell[0].contains(", 500 in the last"), "{fell:?}");
     assert!(doubts([500, 1000, 2000], 6)[0].contains("not steady"));
     assert!(doubts([1000, 300, 900], 6).is_empty());
     assert!(doubts([2000, 1000, 500], 2).is_empty(), "too short to tell");
+    let open = Pacing::Open { operations_per_s: 1.0 };
+    assert!(paced(open, [2000, 1000, 500], 6).is_empty(), "the schedule's own");
 }
 
 #[test]

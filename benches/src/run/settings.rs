@@ -5,6 +5,7 @@ use std::time::Duration;
 use corelog::machine::Runtime;
 use serde_json::{Value, json};
 
+use super::DURABLE_PAYLOAD_BYTES;
 use super::preset::{Preset, Step};
 use crate::ceiling::Shape;
 use crate::content::{Content, Sizes};
@@ -216,6 +217,15 @@ impl Settings {
 
     /// The settings for people, one line.
     pub(crate) fn line(&self, batch_bytes: u64) -> String {
+        if !self.has(Step::Append) {
+            return format!(
+                "{}: shards {}, producers 1 and {} (closed loop), batches of 1 x {} B",
+                self.preset.name(),
+                self.shards,
+                self.durable_producers,
+                DURABLE_PAYLOAD_BYTES,
+            );
+        }
         let Sizes { messages, payload, headers, entropy_percent } = &self.sizes;
         let one = |start: u64, end: u64| match end - start {
             1 => start.to_string(),

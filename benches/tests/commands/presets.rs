@@ -36,6 +36,10 @@ fn fsync() {
     let (json, printed) = run_preset("fsync", SMALL_BATCHES);
     positive(&json, "/durable/latency_us/p50");
     positive(&json, "/ratio/durable_p50");
+    // What it does, and not what the preset it is made from would append.
+    assert!(
+        printed.contains("fsync: shards 2, producers 1 and 3 (closed loop), batches of 1 x 100 B")
+    );
     for phase in ["durable_shared", "durable_spread"] {
         assert!(printed.contains(phase), "{printed}");
     }

@@ -14,6 +14,9 @@ use crate::run_error::RunError;
 use crate::stats::mb_per_s;
 use crate::subject::{Opener, Topic};
 
+/// How long after the end of a timed phase what was due in it is still sent.
+const LATE: Duration = Duration::from_secs(10);
+
 /// Appends that a producer on a schedule has outstanding at most.
 const OPEN_APPENDS: usize = 1024;
 
@@ -137,6 +140,7 @@ impl<O: Opener> Runner<'_, O> {
             arrivals: settings.arrivals,
             burst: settings.burst,
             seed: settings.seed,
+            late: LATE,
         };
         Load {
             topic: Topic::Written,
