@@ -272,10 +272,13 @@ impl<'a, E: Engine> Producer<'a, E> {
     fn wait_until(&mut self, wanted: Instant, moved: &mut Moved) -> Result<(), RunError> {
         while !self.stage.interrupt.is_raised() {
             self.begin_if_due();
-            let left = wanted.saturating_duration_since(Instant::now()).min(LOOK);
+            let now = Instant::now();
+            let left = wanted.saturating_duration_since(now);
             if left.is_zero() {
                 break;
             }
+            let begins = self.begins.map(|begins| begins.saturating_duration_since(now));
+            let left = left.min(LOOK).min(begins.unwrap_or(LOOK));
             match self.outstanding.wait_until(Instant::now() + left) {
                 Some((answer, _)) => self.note(answer, moved)?,
                 None if self.outstanding.in_flight() == 0 => thread::sleep(left),

@@ -32,7 +32,9 @@ impl Report<'_> {
         doubts.extend(self.too_short());
         doubts.extend(self.outcome.phases.iter().filter_map(unsteady_ceiling));
         doubts.extend(self.outcome.phases.iter().filter_map(unsteady_phase));
-        doubts.extend(self.outcome.phases.iter().filter_map(fallen_behind));
+        let burst = f64::from(self.settings.burst);
+        let behind = |phase| fallen_behind(phase, burst);
+        doubts.extend(self.outcome.phases.iter().filter_map(behind));
         doubts.extend(self.nothing_flushed());
         doubts
     }
@@ -96,15 +98,15 @@ fn unsteady_phase(phase: &Phase) -> Option<String> {
 }
 
 /// Where a schedule is not kept, latencies are as long as the run.
-fn fallen_behind(phase: &Phase) -> Option<String> {
+fn fallen_behind(phase: &Phase, burst: f64) -> Option<String> {
     let Pacing::Open { operations_per_s } = phase.pacing else { return None };
     let elapsed = phase.elapsed().as_secs_f64();
     if elapsed == 0.0 {
         return None;
     }
     let (due, count) = (operations_per_s * elapsed, phase.service().count() as f64);
-    // Random arrivals scatter by the root of their number.
-    let is_behind = count < KEPT_RATE * due - 3.0 * due.sqrt();
+    // Random arrivals scatter by the root of their number, and bursts are as many at once.
+    let is_behind = count < KEPT_RATE * due - 3.0 * (due * burst).sqrt();
     let answered = count / elapsed;
     is_behind.then(|| {
         format!(
