@@ -305,8 +305,10 @@ fn consumers_follow_the_appends_and_check_every_byte() {
     // Every batch that was counted when it was answered was counted when it arrived.
     assert_eq!(phase("tail").bytes(), phase("append").bytes());
     assert_eq!(phase("tail").latency().count(), 44);
-    // What is caught up with was appended before: 25 batches a round. Then all is polled.
-    assert!(phase("catch_up").bytes() <= 50 * 942 && phase("catch_up").bytes() > 0);
+    // What is caught up with was appended before: 25 batches a round. The last poll of each of the
+    // three partitions, of two batches, may hold one that was appended meanwhile. Then all is polled.
+    let caught_up = phase("catch_up").bytes();
+    assert!(caught_up > 0 && caught_up <= (50 + 2 * 3) * 942, "{caught_up}");
     assert_eq!(phase("poll").bytes(), 100 * 942);
     for fault in [Fault::Flip(300), Fault::Lose] {
         let error = run_in("run-mixed-bad", &mixed, fault).unwrap_err();
