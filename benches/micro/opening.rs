@@ -5,9 +5,8 @@
 //! must do: list the directory, and open and stat each log file.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
@@ -15,7 +14,7 @@ use corelog::{Ack, Limits, TopicConfig};
 use corelog_bench::interrupt::Interrupt;
 use corelog_bench::micro::{
     self, BenchAlloc, Failed, HasOptions, OneShard, Options, Ratio, Row, Run, Sample, Table, Unit,
-    partition,
+    child, partition,
 };
 
 #[global_allocator]
@@ -66,23 +65,17 @@ impl HasOptions for Args {
 fn main() -> ExitCode {
     let args = Args::try_parse();
     if let Ok(Args { open: Some(dir), end, make, common }) = args {
-        micro::obey(&common);
-        return match be_opened(&dir, end, make) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("opening {}: {error}", dir.display());
-                ExitCode::FAILURE
-            }
-        };
+        let what = format!("opening {}", dir.display());
+        return child::be_measured(&common, what, || be_opened(&dir, end, make));
     }
     micro::main("opening", env!("CARGO_TARGET_TMPDIR"), measure)
 }
 
-/// The measured process. Says `opened NANOSECONDS`, then `ready` when it may be killed.
+/// The measured process. Tells how many milliseconds opening took.
 fn be_opened(dir: &Path, end: End, make: u32) -> Result<(), Failed> {
     let start = Instant::now();
     let engine = OneShard::open(dir, Limits::default(), &Interrupt::default())?;
-    println!("opened {}", start.elapsed().as_nanos());
+    child::say("opened", ms(start.elapsed()));
     if make > 0 {
         let config = TopicConfig { segment_bytes: SEGMENT_BYTES, ..TopicConfig::default() };
         engine.topic(0, config)?;
@@ -99,11 +92,7 @@ fn be_opened(dir: &Path, end: End, make: u32) -> Result<(), Failed> {
     if end == End::Close {
         return engine.close();
     }
-    println!("ready");
-    io::stdout().flush()?;
-    // Killed here, or let go because the benchmark itself has died.
-    io::stdin().read_line(&mut String::new())?;
-    Ok(())
+    child::await_kill()
 }
 
 fn measure(run: &Run<'_>, _: &Args) -> Result<Vec<Table>, Failed> {
@@ -137,7 +126,7 @@ fn measure(run: &Run<'_>, _: &Args) -> Result<Vec<Table>, Failed> {
                     0 => format!("no partition at all, after {after}, {temperature}"),
                     size => format!("{size} sealed, after {after}, {temperature}"),
                 };
-                let sample = Sample { engine: ms(opened), beside: floor.map(ms), cpu: None };
+                let sample = Sample { engine: opened, beside: floor.map(ms), cpu: None };
                 table.row(&what, new).add(sample);
             }
         }
@@ -182,40 +171,15 @@ fn drop_caches(run: &Run<'_>) -> Result<(), Failed> {
     Ok(fs::write(DROP_CACHES, "3")?)
 }
 
-/// Opens `dir` in a process of its own, which makes `make` segments and ends as `end` says.
-fn open(run: &Run<'_>, dir: &Path, end: End, make: u32) -> Result<Duration, Failed> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("--open").arg(dir).arg("--make").arg(make.to_string());
-    command.arg("--end").arg(if end == End::Kill { "kill" } else { "close" });
-    command.arg("--runtime").arg(run.options.runtime.name());
-    if run.options.system_alloc {
-        command.arg("--system-alloc");
-    }
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    let told = follow(&mut child, end);
-    if told.is_err() {
-        let _ = child.kill();
-    }
-    let status = child.wait()?;
-    if end == End::Close && !status.success() {
-        return Err(format!("the process that opened {} ended with {status}", dir.display()).into());
-    }
-    told
-}
-
-/// Reads what the measured process says, and kills it where it waits for that.
-fn follow(child: &mut Child, end: End) -> Result<Duration, Failed> {
-    let stdout = child.stdout.take().expect("piped");
-    let mut opened = None;
-    for line in BufReader::new(stdout).lines() {
-        let line = line?;
-        if let Some(nanos) = line.strip_prefix("opened ") {
-            opened = Some(Duration::from_nanos(nanos.parse()?));
-        } else if line == "ready" && end == End::Kill {
-            child.kill()?;
-        }
-    }
-    opened.ok_or_else(|| "the measured process said nothing".into())
+/// Opens `dir` in a process of its own, which makes `make` segments and ends as `end` says: the
+/// milliseconds that opening took.
+fn open(run: &Run<'_>, dir: &Path, end: End, make: u32) -> Result<f64, Failed> {
+    let mut program = child::program(run.options)?;
+    program.arg("--open").arg(dir).arg("--make").arg(make.to_string());
+    program.arg("--end").arg(if end == End::Kill { "kill" } else { "close" });
+    let told = child::observe(program)?;
+    let opened = told.into_iter().find(|(name, _)| name == "opened");
+    Ok(opened.ok_or("the measured process said nothing")?.1)
 }
 
 /// The least that opening must do: read the directory, open and stat each log.

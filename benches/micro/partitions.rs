@@ -1,14 +1,12 @@
 //! 10,000 partitions in a process that may have 4,096 files open: to create, to open after a clean
 //! close and after SIGKILL, to keep while nothing happens, and to append to, beside 8 partitions.
 //!
-//! Each engine runs in a process of its own, with the shards and limits that it has by default. What
-//! that process measures it tells as lines `NAME VALUE`.
+//! Each engine runs in a process of its own, with the shards and limits that it has by default.
 
 use std::collections::VecDeque;
-use std::io::{self, BufRead, BufReader, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,8 +16,8 @@ use corelog::calls::Call;
 use corelog::error::Unavailable;
 use corelog::{Ack, Client, TopicConfig};
 use corelog_bench::micro::{
-    self, BenchAlloc, Failed, HasOptions, Options, Ratio, Row, Run, Sample, Table, Unit, partition,
-    process,
+    self, BenchAlloc, Failed, HasOptions, Options, Ratio, Row, Run, Sample, Table, Unit, child,
+    partition, process,
 };
 
 #[global_allocator]
@@ -88,14 +86,8 @@ impl HasOptions for Args {
 fn main() -> ExitCode {
     let args = Args::try_parse();
     if let Ok(Args { open: Some(dir), step, partitions, common }) = args {
-        micro::obey(&common);
-        return match be_measured(&dir, step, partitions) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("{partitions} partitions in {}: {error}", dir.display());
-                ExitCode::FAILURE
-            }
-        };
+        let what = format!("{partitions} partitions in {}", dir.display());
+        return child::be_measured(&common, what, || be_measured(&dir, step, partitions));
     }
     micro::main("partitions", env!("CARGO_TARGET_TMPDIR"), measure)
 }
@@ -116,11 +108,8 @@ fn measure(run: &Run<'_>, args: &Args) -> Result<Vec<Table>, Failed> {
     Ok(vec![table])
 }
 
-/// What a measured process said: each row's figure, and what stands beside it.
-type Told = Vec<(String, f64)>;
-
-/// Puts what a process said into its rows.
-fn tell(table: &mut Table, told: &Told) {
+/// Puts what a process told into its rows: each row's figure, and what stands beside it.
+fn tell(table: &mut Table, told: &child::Told) {
     let find = |name: &str| told.iter().find(|(told, _)| told == name).map(|(_, value)| *value);
     for (name, unit, what, reach) in ROWS {
         let Some(engine) = find(name) else { continue };
@@ -167,19 +156,15 @@ fn be_measured(dir: &Path, step: Step, partitions: u32) -> Result<(), Failed> {
     match step {
         Step::Create => {
             idle()?;
-            say("empty", mib(process::resident_bytes()?));
+            child::say("empty", mib(process::resident_bytes()?));
             create(&engine.client(), partitions)?;
             let (client, count) = (engine.client(), partitions * BATCHES);
             append(&client, FEW, 0..count, 1, &batch)?;
-            say("first", append(&client, partitions, 0..count, BATCHES, &batch)?);
+            child::say("first", append(&client, partitions, 0..count, BATCHES, &batch)?);
         }
         Step::Kill => {
             append(&engine.client(), partitions, 0..partitions * BATCHES, BATCHES, &batch)?;
-            println!("ready");
-            io::stdout().flush()?;
-            // Killed here, or let go because the benchmark itself has died.
-            io::stdin().read_line(&mut String::new())?;
-            return Ok(());
+            return child::await_kill();
         }
         Step::Append | Step::Recover => {
             let after = if step == Step::Append { "clean" } else { "killed" };
@@ -189,12 +174,12 @@ fn be_measured(dir: &Path, step: Step, partitions: u32) -> Result<(), Failed> {
                 let why = not.iter().find(|(_, result)| result.is_err());
                 return Err(format!("{served} of {partitions} + {FEW} opened: {why:?}").into());
             }
-            say(&format!("open_{after}"), ms(opened));
+            child::say(&format!("open_{after}"), ms(opened));
             let busy = idle()?;
-            say(&format!("resident_{after}"), mib(process::resident_bytes()?));
+            child::say(&format!("resident_{after}"), mib(process::resident_bytes()?));
             if step == Step::Append {
-                say("idle_cpu", busy * 100.0);
-                say("descriptors", process::open_descriptors()? as f64);
+                child::say("idle_cpu", busy * 100.0);
+                child::say("descriptors", process::open_descriptors()? as f64);
                 compare(&engine.client(), partitions)?;
             }
         }
@@ -202,13 +187,9 @@ fn be_measured(dir: &Path, step: Step, partitions: u32) -> Result<(), Failed> {
     let start = Instant::now();
     engine.close_blocking()?;
     if step == Step::Create {
-        say("close", ms(start.elapsed()));
+        child::say("close", ms(start.elapsed()));
     }
     Ok(())
-}
-
-fn say(name: &str, value: f64) {
-    println!("{name} {value}");
 }
 
 fn ms(time: Duration) -> f64 {
@@ -246,8 +227,8 @@ fn create(client: &Client, partitions: u32) -> Result<(), Failed> {
         longest = longest.max(begun.elapsed());
         created += count;
     }
-    say("create", ms(start.elapsed()));
-    say("create_longest", ms(longest));
+    child::say("create", ms(start.elapsed()));
+    child::say("create_longest", ms(longest));
     catalog.create_topic(0, "few", config(FEW)).wait()?;
     Ok(())
 }
@@ -273,8 +254,8 @@ fn compare(client: &Client, partitions: u32) -> Result<(), Failed> {
                 rates[side] += append(client, over, visits.clone(), run, &batch)? / 2.0;
             }
         }
-        say(name, rates[0]);
-        say(&format!("{name}_of_few"), rates[1]);
+        child::say(name, rates[0]);
+        child::say(&format!("{name}_of_few"), rates[1]);
     }
     Ok(())
 }
@@ -333,42 +314,15 @@ impl<V, E: From<Unavailable> + std::error::Error + Send + Sync + 'static> Calls<
     }
 }
 
-/// Runs one measured process on `dir`, and tells what it said.
-fn observe(run: &Run<'_>, dir: &Path, step: Step, partitions: u32) -> Result<Told, Failed> {
-    let mut command = Command::new(std::env::current_exe()?);
+/// Runs one measured process on `dir`: what it told.
+fn observe(run: &Run<'_>, dir: &Path, step: Step, partitions: u32) -> Result<child::Told, Failed> {
     let value = step.to_possible_value().expect("no step is hidden");
-    command.arg("--open").arg(dir).arg("--step").arg(value.get_name());
-    command.arg("--partitions").arg(partitions.to_string());
-    command.arg("--runtime").arg(run.options.runtime.name());
-    if run.options.system_alloc {
-        command.arg("--system-alloc");
-    }
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    let told = follow(&mut child, step);
-    if told.is_err() {
-        let _ = child.kill();
-    }
-    let status = child.wait()?;
-    if step != Step::Kill && !status.success() {
-        return Err(format!("the process that opened {} ended with {status}", dir.display()).into());
-    }
-    told
-}
-
-/// Reads what the measured process says, and kills it where it waits for that.
-fn follow(child: &mut Child, step: Step) -> Result<Told, Failed> {
-    let stdout = child.stdout.take().expect("piped");
-    let mut told = Told::new();
-    for line in BufReader::new(stdout).lines() {
-        let line = line?;
-        match line.split_once(' ') {
-            Some((name, value)) => told.push((name.to_owned(), value.parse()?)),
-            None => child.kill()?,
-        }
-    }
+    let mut program = child::program(run.options)?;
+    program.arg("--open").arg(dir).arg("--step").arg(value.get_name());
+    program.arg("--partitions").arg(partitions.to_string());
+    let told = child::observe(program)?;
     if told.is_empty() && step != Step::Kill {
-        Err("the measured process said nothing".into())
-    } else {
-        Ok(told)
+        return Err("the measured process said nothing".into());
     }
+    Ok(told)
 }

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::Value;
@@ -37,9 +37,18 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn side(Files(paths): &Files) -> Result<Side, String> {
-    let runs = paths.iter().map(|path| read_json(path)).collect::<Result<Vec<_>, _>>()?;
+    let runs = paths.iter().map(|path| read_run(path)).collect::<Result<Vec<_>, _>>()?;
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     Ok(Side { name: names.join(", "), runs })
+}
+
+/// A result of `run`: another command's has none of its figures, and would pass as one without any.
+fn read_run(path: &Path) -> Result<Value, String> {
+    let run = read_json(path)?;
+    match run["phases"].is_array() {
+        true => Ok(run),
+        false => Err(format!("{} is no result of `run`: it has no phases", path.display())),
+    }
 }
 
 /// `moved`.
@@ -82,7 +91,8 @@ fn json_files(Files(paths): &Files) -> Result<Vec<PathBuf>, String> {
 /// `doctor`.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Box<dyn Error>> {
     if !args.dir.is_dir() {
-        return Err(format!("{} is no directory", args.dir.display()).into());
+        let dir = args.dir.display();
+        return Err(format!("{dir} is no directory; name one on the disk that is meant").into());
     }
     let interrupt = Interrupt::on_signals()?;
     let diagnosis = doctor::examine(&args.dir, &interrupt)?;
@@ -95,7 +105,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Box<dyn Error>> {
 
 /// `report`.
 pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Box<dyn Error>> {
-    let run = read_json(&args.result)?;
+    let run = read_run(&args.result)?;
     write(&args.html, |out| out.write_all(html::page(&run).as_bytes()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,10 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use corelog::{Client, Limits, PartitionId, Poll, TopicConfig};
 
+use crate::interrupt::Interrupt;
 use crate::subject::{Ack, Demand, Engine, EngineError, LogOptions, Opener, Records, Topic};
 
 /// The stream that holds both topics.
 const STREAM: u32 = 0;
+
+/// Partitions that one request creates.
+const CREATED_AT_ONCE: u32 = 50;
 
 /// Opens Corelog.
 pub(crate) struct Corelog;
@@ -26,7 +30,7 @@ pub(crate) struct Open {
 impl Opener for Corelog {
     type Engine = Open;
 
-    fn open(&self, dir: &Path, demand: Demand) -> Result<Open, EngineError> {
+    fn open(&self, dir: &Path, demand: Demand, interrupt: &Interrupt) -> Result<Open, EngineError> {
         let is_new = !dir.exists();
         let builder = corelog::Engine::builder(dir).runtime(demand.runtime);
         let builder = builder.shards(usize::from(demand.shards));
@@ -40,11 +44,10 @@ impl Opener for Corelog {
         }
         let client = engine.client();
         if is_new {
-            let stream = client.catalog().create_stream("bench").wait()?;
+            client.catalog().create_stream("bench").wait()?;
+            // In the order of their numbers, which are the ids that they get.
             for topic in [Topic::Written, Topic::Durable] {
-                let name = format!("{topic:?}");
-                // In the order of their numbers, which are the ids that they get.
-                client.catalog().create_topic(stream.id, &name, config(topic, &demand)).wait()?;
+                create(&client, topic, &config(topic, &demand), interrupt)?;
             }
         }
         let ack = match demand.ack {
@@ -54,6 +57,27 @@ impl Opener for Corelog {
         };
         Ok(Open { engine, client, ack })
     }
+}
+
+/// Creates a topic, its partitions some at a time: each is files and syncs, and the user may stop it
+/// in between.
+fn create(
+    client: &Client,
+    topic: Topic,
+    config: &TopicConfig,
+    interrupt: &Interrupt,
+) -> Result<(), EngineError> {
+    let catalog = client.catalog();
+    let mut created = config.partitions.min(CREATED_AT_ONCE);
+    let first = TopicConfig { partitions: created, ..config.clone() };
+    catalog.create_topic(STREAM, &format!("{topic:?}"), first).wait()?;
+    while created < config.partitions {
+        interrupt.check()?;
+        let more = (config.partitions - created).min(CREATED_AT_ONCE);
+        catalog.add_partitions(STREAM, number(topic), more).wait()?;
+        created += more;
+    }
+    Ok(())
 }
 
 fn config(topic: Topic, demand: &Demand) -> TopicConfig {

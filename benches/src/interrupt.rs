@@ -1,5 +1,6 @@
 //! Ctrl-C as a flag: phases look at it between operations, and files are removed on the way out.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +33,7 @@ impl Interrupt {
     }
 
     /// Until the answer is dropped: where a stop takes long, calls `tell` once. What an engine is
-    /// doing, as making a thousand partitions, cannot be broken off; the user can.
+    /// doing, as opening a thousand partitions, cannot be broken off; the user can.
     pub(crate) fn when_slow(&self, tell: impl FnOnce() + Send + 'static) -> Slow {
         let over = Arc::new(AtomicBool::new(false));
         let (raised, is_over) = (self.clone(), Arc::clone(&over));
@@ -81,6 +82,14 @@ impl Drop for Slow {
 /// The user asked to stop; not a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted;
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stopped")
+    }
+}
+
+impl std::error::Error for Interrupted {}
 
 #[cfg(test)]
 mod tests {

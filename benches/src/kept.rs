@@ -84,6 +84,7 @@ impl Kept {
             "batch_messages": [self.sizes.messages.start, self.sizes.messages.end],
             "message_bytes": [self.sizes.payload.start, self.sizes.payload.end],
             "user_headers": self.sizes.headers,
+            "entropy_percent": self.sizes.entropy_percent,
             "has_retention": self.is_retained,
             "batches": sent,
         })
@@ -108,10 +109,14 @@ impl Kept {
             return None;
         }
         let headers = u16::try_from(small("/user_headers")?).ok()?;
+        let entropy_percent = u8::try_from(small("/entropy_percent")?).ok()?;
+        if entropy_percent > 100 {
+            return None;
+        }
         Some(Kept {
             round: small("/round")?,
             seed: number("/seed")?,
-            sizes: Sizes { messages, payload, headers },
+            sizes: Sizes { messages, payload, headers, entropy_percent },
             is_retained: json.get("has_retention")?.as_bool()?,
             sent: Sent::of(rows)?,
         })
@@ -133,7 +138,7 @@ mod tests {
     fn what_is_written_down_is_read_back_and_nonsense_is_not() {
         let mut sent = Sent::nothing(2, 3);
         sent.raise(1, 2, 77);
-        let sizes = Sizes { messages: 1..9, payload: 0..100, headers: 4 };
+        let sizes = Sizes { messages: 1..9, payload: 0..100, headers: 4, entropy_percent: 30 };
         let kept = Kept { round: 3, seed: u64::MAX, sizes, is_retained: true, sent };
         let json = kept.to_json();
         assert_eq!(Kept::from_json(&json), Some(kept));
@@ -146,6 +151,7 @@ mod tests {
             ("/batches/0/0", json!(-1)),
             ("/batches", json!([])),
             ("/user_headers", json!(70_000)),
+            ("/entropy_percent", json!(101)),
         ] {
             let mut wrong = json.clone();
             *wrong.pointer_mut(pointer).unwrap() = value;

@@ -31,6 +31,7 @@ mod phases;
 pub mod place;
 mod plan;
 mod progress;
+mod removal;
 mod report;
 mod results;
 mod rng;

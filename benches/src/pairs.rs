@@ -23,6 +23,20 @@ pub(crate) fn pair<C, E, F: From<PlaceError>>(
     Ok((ceiling()?, measured))
 }
 
+/// The ceiling before the engine's phase and after it, each on a flushed file system.
+pub(crate) fn around<C, E, F: From<PlaceError>>(
+    place: &Place,
+    ceiling: impl Fn() -> Result<C, F>,
+    engine: impl FnOnce() -> Result<E, F>,
+) -> Result<([C; 2], E), F> {
+    place.settle()?;
+    let before = ceiling()?;
+    place.settle()?;
+    let measured = engine()?;
+    place.settle()?;
+    Ok(([before, ceiling()?], measured))
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
@@ -43,5 +57,17 @@ mod tests {
             assert_eq!(both, ("ceiling", "engine"));
             assert_eq!(begun.into_inner(), order);
         }
+    }
+
+    #[test]
+    fn the_ceiling_can_be_on_both_sides() {
+        let (place, begun) = (test_dir("pairs-around"), RefCell::new(Vec::new()));
+        let begin = |who: &'static str| {
+            begun.borrow_mut().push(who);
+            Ok::<_, PlaceError>(begun.borrow().len())
+        };
+        let all = around(&place, || begin("ceiling"), || begin("engine")).unwrap();
+        assert_eq!(all, ([1, 3], 2));
+        assert_eq!(begun.into_inner(), ["ceiling", "engine", "ceiling"]);
     }
 }

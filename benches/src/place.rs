@@ -11,6 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FlockOperation, flock, fstatvfs};
 
+use crate::removal::remove_tree;
+
 /// The file that makes a directory ours.
 const MARKER: &str = "corelog-bench.marker";
 
@@ -111,7 +113,7 @@ impl Place {
             return Ok(());
         }
         let path = self.round_dir(round);
-        fs::remove_dir_all(&path).map_err(|source| PlaceError::new(&path, Why::Clean(source)))
+        remove_tree(&path).map_err(|source| PlaceError::new(&path, Why::Clean(source)))
     }
 
     /// Flushes the file system, so that the next phase starts from a quiet device: what the last
@@ -145,9 +147,9 @@ impl Place {
             let name = entry.file_name();
             let is_ours =
                 name.to_str().is_some_and(|name| OURS.iter().any(|our| name.starts_with(our)));
-            // `file_type` does not follow links, and neither does `remove_dir_all`.
+            // `file_type` does not follow links, and neither does `remove_tree`.
             if is_ours && entry.file_type()?.is_dir() {
-                fs::remove_dir_all(entry.path())?;
+                remove_tree(&entry.path())?;
             }
         }
         Ok(())

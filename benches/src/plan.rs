@@ -17,7 +17,8 @@ pub(crate) struct Lane {
 pub(crate) enum Order {
     /// One after the other, so that all of a producer's partitions grow alike.
     InTurns,
-    /// Drawn from this seed: every batch crosses to another shard than the one before, or not.
+    /// Drawn from this seed, each by how many batches it has left: every batch crosses to another
+    /// shard than the one before, or not.
     Shuffled(u64),
 }
 
@@ -40,13 +41,26 @@ impl Plan {
         let pairs = (0..count)
             .map(|lane| ((lane % u32::from(producers)) as u16, lane % partitions))
             .collect();
-        Plan::of(producers, partitions, Order::InTurns, pairs, batches)
+        Plan::of(producers, partitions, Order::InTurns, pairs, batches, |_| 1.0)
     }
 
     /// The same where every producer appends to every partition, in an order drawn from `seed`.
     pub(crate) fn shuffled(producers: u16, partitions: u32, batches: u64, seed: u64) -> Plan {
+        Plan::skewed(producers, partitions, batches, seed, 0.0)
+    }
+
+    /// The same where partitions are not alike: number `n` gets a share in proportion to
+    /// `(n + 1)^-skew`, as a few hot keys make it (Zipf; 0 is even).
+    pub(crate) fn skewed(
+        producers: u16,
+        partitions: u32,
+        batches: u64,
+        seed: u64,
+        skew: f64,
+    ) -> Plan {
         let all = (0..producers).flat_map(|producer| (0..partitions).map(move |to| (producer, to)));
-        Plan::of(producers, partitions, Order::Shuffled(seed), all.collect(), batches)
+        let weight = |partition: u32| (f64::from(partition) + 1.0).powf(-skew);
+        Plan::of(producers, partitions, Order::Shuffled(seed), all.collect(), batches, weight)
     }
 
     fn of(
@@ -55,14 +69,19 @@ impl Plan {
         order: Order,
         pairs: Vec<(u16, u32)>,
         batches: u64,
+        weight: impl Fn(u32) -> f64,
     ) -> Plan {
-        let count = pairs.len() as u64;
-        let lane = |(number, (producer, partition)): (u64, (u16, u32))| {
-            let share = batches / count + u64::from(number < batches % count);
-            let timed = share.clamp(1, u64::from(u32::MAX - 1));
+        let all: f64 = pairs.iter().map(|(_, partition)| weight(*partition)).sum();
+        let (mut weighed, mut shared) = (0.0, 0);
+        let lane = |(producer, partition): (u16, u32)| {
+            weighed += weight(partition);
+            // Up to here: so the shares of all lanes are all batches, whatever is rounded.
+            let until = (batches as f64 * (weighed / all)).round() as u64;
+            let timed = (until - shared).clamp(1, u64::from(u32::MAX - 1));
+            shared = until;
             Lane { producer, partition, batches: timed as u32 + 1 }
         };
-        let lanes = (0..).zip(pairs).map(lane).collect();
+        let lanes = pairs.into_iter().map(lane).collect();
         Plan { producers, partitions, order, lanes }
     }
 
@@ -129,7 +148,7 @@ impl Deal {
     pub(crate) fn next(&mut self) -> Option<(u32, u32)> {
         while !self.lanes.is_empty() {
             self.at = match &mut self.rng {
-                Some(rng) => rng.draw_in(0, self.lanes.len() as u64) as usize,
+                Some(rng) => drawn(&self.lanes, rng),
                 None => self.at % self.lanes.len(),
             };
             if let Some(batch) = self.lanes[self.at].take() {
@@ -141,6 +160,24 @@ impl Deal {
         }
         None
     }
+}
+
+/// A lane, each by how many batches it has left; any of them where none has.
+fn drawn(lanes: &[Turn], rng: &mut Rng) -> usize {
+    let left = |lane: &Turn| u64::from(lane.end - lane.next);
+    let all: u64 = lanes.iter().map(left).sum();
+    if all == 0 {
+        return 0;
+    }
+    let mut number = rng.draw_in(0, all);
+    let holds = |lane: &Turn| match number.checked_sub(left(lane)) {
+        Some(less) => {
+            number = less;
+            false
+        }
+        None => true,
+    };
+    lanes.iter().position(holds).expect("the number is less than all that is left")
 }
 
 impl Turn {
@@ -293,6 +330,27 @@ mod tests {
         assert_eq!(order(&shuffled), order(&shuffled));
         let first = &order(&shuffled)[..40];
         assert!(first.iter().zip(&first[4..]).any(|(one, next)| one != next), "{first:?}");
+    }
+
+    #[test]
+    fn a_skewed_plan_has_hot_partitions_from_its_first_batch_to_its_last() {
+        let plan = Plan::skewed(2, 8, 8000, 5, 1.0);
+        assert_eq!(plan.timed_batches(), 8000);
+        let (_, sent) = all(&plan, &Sent::nothing(2, 8));
+        let of = |partition| sent.batches(partition).iter().sum::<u32>();
+        // 1/1 of 1/1 + 1/2 + .. + 1/8 is 36.8 %, and half of that is the second one's.
+        assert!((2930..2960).contains(&of(0)) && (1465..1485).contains(&of(1)), "{sent:?}");
+        assert!((1..8).all(|partition| of(partition) < of(partition - 1)), "{sent:?}");
+        let mut deal = plan.deal(0, &Sent::nothing(2, 8));
+        let dealt: Vec<u32> = std::iter::from_fn(|| deal.next()).map(|batch| batch.0).collect();
+        for part in dealt.chunks_exact(1000) {
+            let hot = part.iter().filter(|partition| **partition == 0).count();
+            assert!((300..450).contains(&hot), "{hot} of {}", part.len());
+        }
+        // A share of nothing is still a batch: every partition is written.
+        let steep = Plan::skewed(1, 100, 100, 5, 4.0);
+        let (_, sent) = all(&steep, &Sent::nothing(1, 100));
+        assert!((0..100).all(|partition| sent.batches(partition)[0] >= 2));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 use corelog_format::BuildError;
 use rustix::io::Errno;
@@ -31,6 +32,14 @@ pub(crate) enum RunError {
 }
 
 impl RunError {
+    /// The engine could not be opened, or the user stopped that.
+    pub(crate) fn opening(dir: &Path, source: EngineError) -> RunError {
+        if source.is::<Interrupted>() {
+            return RunError::Interrupted;
+        }
+        RunError::Engine { doing: format!("opening the engine in {}", dir.display()), source }
+    }
+
     /// True when the user ended it: not a fault.
     pub(crate) fn is_interrupt(&self) -> bool {
         match self {
@@ -112,6 +121,14 @@ impl From<Interrupted> for RunError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_opening_that_the_user_stopped_is_no_fault() {
+        assert!(RunError::opening(Path::new("/x"), Interrupted.into()).is_interrupt());
+        let error = RunError::opening(Path::new("/x"), "no".into());
+        assert!(!error.is_interrupt());
+        assert_eq!(error.to_string(), "opening the engine in /x: no");
+    }
 
     #[test]
     fn limits_that_the_engine_met_come_with_what_to_do() {

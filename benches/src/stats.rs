@@ -28,6 +28,12 @@ pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
     (k > 0).then(|| (sorted[k - 1], sorted[sorted.len() - k]))
 }
 
+/// The rate of all of it together where as much was done at each of these rates; None when empty.
+pub fn overall_rate(rates: &[f64]) -> Option<f64> {
+    let times: f64 = rates.iter().map(|rate| rate.recip()).sum();
+    (!rates.is_empty()).then(|| rates.len() as f64 / times)
+}
+
 fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -44,6 +50,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn an_overall_rate_is_all_work_over_all_time() {
+        assert_eq!(overall_rate(&[]), None);
+        // 300 units at 100 a second and 300 at 300: 600 in 4 s.
+        assert!((overall_rate(&[100.0, 300.0]).unwrap() - 150.0).abs() < 1e-9);
+    }
 
     #[test]
     fn medians() {

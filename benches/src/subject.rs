@@ -8,6 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use corelog::machine::Runtime;
 
+use crate::interrupt::Interrupt;
+
 /// Any failure of the engine; printed, never matched.
 pub(crate) type EngineError = Box<dyn Error + Send + Sync>;
 
@@ -94,8 +96,13 @@ pub(crate) trait Opener: Sync {
     type Engine: Engine;
 
     /// Opens the data directory `dir` and creates it and the topics if absent. A directory that is
-    /// not as a clean close left it is an error.
-    fn open(&self, dir: &Path, demand: Demand) -> Result<Self::Engine, EngineError>;
+    /// not as a clean close left it is an error; `Interrupted` is one where the user stopped it.
+    fn open(
+        &self,
+        dir: &Path,
+        demand: Demand,
+        interrupt: &Interrupt,
+    ) -> Result<Self::Engine, EngineError>;
 }
 
 /// An open engine. Futures may be awaited on any thread.

@@ -10,6 +10,7 @@ use super::log::LogArgs;
 use super::run::{default_shards, sizes};
 use super::units::Span;
 use crate::ceiling::Shape;
+use crate::phases::schedule::Arrivals;
 use crate::run::Settings;
 use crate::run::preset::Preset;
 use crate::subject::Ack;
@@ -69,12 +70,13 @@ pub(crate) struct CrashArgs {
     #[arg(long, value_enum, default_value = "written")]
     ack: Ack,
 
-    #[command(flatten)]
-    log: LogArgs,
-
     /// Seed of the contents, and of when each process is killed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+
+    // Last: a heading is for all that follows.
+    #[command(flatten)]
+    log: LogArgs,
 }
 
 impl CrashArgs {
@@ -105,10 +107,13 @@ impl CrashArgs {
             tail: 0,
             catch_up: 0,
             shuffle: true,
+            skew: 0.0,
             sizes: sizes(self.batch_messages.0.clone(), self.message_size.0.clone(), self.headers)?,
             ack: self.ack,
             log,
             rate: None,
+            arrivals: Arrivals::default(),
+            burst: 1,
             total_bytes: 0,
             duration: None,
             warm_up: Duration::ZERO,

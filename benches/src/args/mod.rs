@@ -98,4 +98,16 @@ mod tests {
     fn the_definition_holds_together() {
         Cli::command().debug_assert();
     }
+
+    #[test]
+    fn a_heading_is_for_its_own_flags() {
+        for (command, flags) in [("run", 9), ("crash", 9)] {
+            let mut cli = Cli::command();
+            let command = cli.find_subcommand_mut(command).unwrap();
+            let headed = |arg: &&clap::Arg| arg.get_help_heading() == Some("Options of the topic");
+            let named: Vec<_> =
+                command.get_arguments().filter(headed).map(clap::Arg::get_id).collect();
+            assert_eq!(named.len(), flags, "{named:?}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ use super::units::{Span, Time};
 use super::{OutputArgs, PlaceArgs, check_block};
 use crate::ceiling::Shape;
 use crate::content::Sizes;
+use crate::phases::schedule::Arrivals;
 use crate::run::preset::{Preset, Step};
 use crate::run::{Rate, Settings};
 use crate::size::Size;
@@ -66,6 +67,15 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "RATE")]
     pub(crate) rate: Option<Rate>,
 
+    /// How the starts of --rate lie in time
+    #[arg(long, value_enum, default_value = "even", requires = "rate")]
+    pub(crate) arrivals: Arrivals,
+
+    /// Appends of a producer that --rate has due at the same moment
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "rate",
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) burst: u32,
+
     /// Messages in a batch, or a range A..B of them, drawn for each batch [default: 1000]
     #[arg(long, value_name = "N|A..B")]
     pub(crate) batch_messages: Option<Span<u32>>,
@@ -79,6 +89,12 @@ pub(crate) struct RunArgs {
           value_parser = clap::value_parser!(u16).range(0..=100))]
     pub(crate) headers: u16,
 
+    /// How much of a payload is random, in percent; the rest is zeros, for disks and file systems
+    /// that compress
+    #[arg(long, value_name = "PERCENT", default_value_t = 100,
+          value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub(crate) entropy: u8,
+
     /// When an append is answered
     #[arg(long, value_enum, default_value = "written")]
     pub(crate) ack: Ack,
@@ -90,6 +106,11 @@ pub(crate) struct RunArgs {
     /// Every producer appends to every partition, in random order
     #[arg(long)]
     pub(crate) shuffle: bool,
+
+    /// As --shuffle, and partitions are not alike: number K gets in proportion to (K+1)^-S (Zipf;
+    /// 0.99 is what YCSB has)
+    #[arg(long, value_name = "S", value_parser = skew)]
+    pub(crate) skew: Option<f64>,
 
     /// Appends a producer has outstanding [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -106,9 +127,6 @@ pub(crate) struct RunArgs {
     /// Consumers that catch up, from the disk, with as much as is appended meanwhile [default: 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub(crate) catch_up: Option<u32>,
-
-    #[command(flatten)]
-    pub(crate) log: LogArgs,
 
     /// Rounds, each all phases once; ratios are medians over them [default: 9, fewer on a disk so
     /// slow that they would take a minute; that holds for --total too; 1 with --duration]
@@ -140,6 +158,10 @@ pub(crate) struct RunArgs {
     /// Seed of the messages' contents
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+
+    // Last: a heading is for all that follows.
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
 }
 
 /// Rounds unless given: enough for an interval, few enough for a minute.
@@ -185,11 +207,14 @@ impl RunArgs {
             consumers: self.consumers.unwrap_or_else(|| producers.into()),
             tail: self.tail.unwrap_or(workload.tail),
             catch_up: self.catch_up.unwrap_or(workload.catch_up),
-            shuffle: self.shuffle || workload.shuffle,
+            shuffle: self.shuffle || self.skew.is_some() || workload.shuffle,
+            skew: self.skew.unwrap_or(0.0),
             sizes: self.sizes()?,
             ack: self.ack,
             log: self.log.options(),
             rate: self.rate,
+            arrivals: self.arrivals,
+            burst: self.burst,
             total_bytes: total,
             duration: self.duration.map(|time| time.0),
             warm_up: self.warm_up.0,
@@ -226,8 +251,13 @@ impl RunArgs {
         let workload = self.preset.workload();
         let messages = self.batch_messages.clone().map_or(workload.batch_messages, |span| span.0);
         let payload = self.message_size.clone().map_or(workload.message_bytes, |span| span.0);
-        sizes(messages, payload, self.headers)
+        Ok(Sizes { entropy_percent: self.entropy, ..sizes(messages, payload, self.headers)? })
     }
+}
+
+fn skew(text: &str) -> Result<f64, String> {
+    let exponent = text.parse::<f64>().ok().filter(|exponent| (0.0..=10.0).contains(exponent));
+    exponent.ok_or_else(|| "a number from 0 to 10".to_owned())
 }
 
 /// Sizes that a batch can have; refuses others.
@@ -248,7 +278,7 @@ pub(super) fn sizes(
     match batch {
         Some(batch) if batch <= limit => {
             let payload = payload.start as usize..payload.end as usize;
-            Ok(Sizes { messages, payload, headers })
+            Ok(Sizes { messages, payload, headers, entropy_percent: 100 })
         }
         _ => Err(format!(
             "{count} messages of {bytes} bytes are more than a batch may hold ({limit} bytes); \
@@ -364,6 +394,10 @@ mod tests {
         let mixed = of("mixed --tail 5");
         assert_eq!((mixed.tail, mixed.catch_up), (5, 2));
         assert!(of("shuffle").shuffle && of("--shuffle").shuffle && !of("").shuffle);
+        let skewed = of("--skew 0.99 --entropy 25");
+        assert_eq!((skewed.shuffle, skewed.skew, skewed.sizes.entropy_percent), (true, 0.99, 25));
+        let random = of("--total 1G --rate 10M --arrivals poisson --burst 8");
+        assert_eq!((random.arrivals, random.burst), (Arrivals::Poisson, 8));
         let timed = of("--duration 30s --rate 10M --warm-up 2s");
         assert_eq!((timed.rounds, timed.duration), (1, Some(Duration::from_secs(30))));
         assert_eq!(
@@ -400,6 +434,11 @@ mod tests {
             ("mixed --retention-size 2G", "--retention-size"),
             ("recovery --ack appended", "recovery"),
             ("--segment-size 1000", "--segment-size"),
+            ("--burst 5", "--rate"),
+            ("--arrivals poisson", "--rate"),
+            ("--entropy 101", "--entropy"),
+            ("--skew=-1", "--skew"),
+            ("--skew NaN", "--skew"),
         ] {
             let error = run(flags).unwrap_err();
             assert!(error.contains(word), "{flags}: {error}");

@@ -59,7 +59,9 @@ fn a_good_log_passes_however_its_views_are_cut() {
 
 #[test]
 fn batches_of_drawn_sizes_pass_too_and_every_byte_of_them_is_checked() {
-    let content = Content::of(1, &Sizes { messages: 1..6, payload: 0..30, headers: 1 }).unwrap();
+    let content =
+        Content::of(1, &Sizes { headers: 1, messages: 1..6, payload: 0..30, ..Sizes::fixed(1, 1) })
+            .unwrap();
     let log = log(&content);
     check(&content, &[&log]).unwrap();
     for at in 0..log.len() {
@@ -133,7 +135,7 @@ fn every_byte_is_checked() {
 #[test]
 fn sliced_batches_continue_where_the_poll_before_ended() {
     // Frames of different lengths: a slice in the middle has a length of its own.
-    let sizes = Sizes { messages: 5..6, payload: 0..60, headers: 0 };
+    let sizes = Sizes { payload: 0..60, ..Sizes::fixed(5, 1) };
     let content = Content::of(1, &sizes).unwrap();
     let batch = stored(&content, 0, 0, 0);
     let batch = UnverifiedBatch::new(&batch).unwrap().verify().unwrap();

@@ -36,6 +36,8 @@ pub struct Sizes {
     pub payload: Range<usize>,
     /// User headers of a message: a key of a few bytes and a number each.
     pub headers: u16,
+    /// How much of a payload is random, up to 100; the rest is zeros, which compress to nothing.
+    pub entropy_percent: u8,
 }
 
 impl Sizes {
@@ -45,6 +47,7 @@ impl Sizes {
             messages: messages..messages + 1,
             payload: payload_bytes..payload_bytes + 1,
             headers: 0,
+            entropy_percent: 100,
         }
     }
 
@@ -213,6 +216,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_random_is_zero() {
+        let zeros = |percent| {
+            let sizes = Sizes { entropy_percent: percent, ..Sizes::fixed(3, 1000) };
+            let content = Content::of(1, &sizes).unwrap();
+            let batch = Outbox::new(&content).batch(id(0));
+            batch.iter().filter(|byte| **byte == 0).count()
+        };
+        // Besides the headers, which have zeros of their own, and one random byte of 256.
+        let none = zeros(100);
+        assert!((zeros(75) - none).abs_diff(750) < 50, "{none}, {}", zeros(75));
+        assert!((zeros(0) - none).abs_diff(3000) < 50, "{none}, {}", zeros(0));
+    }
+
+    #[test]
     fn every_batch_is_admitted_and_no_two_are_equal() {
         for (messages, payload) in [(1, 0), (1, 1), (3, 100), (50, 1000)] {
             let content = Content::new(5, messages, payload).unwrap();
@@ -262,7 +279,7 @@ mod tests {
 
     #[test]
     fn drawn_sizes_stay_in_their_ranges_and_use_them() {
-        let sizes = Sizes { messages: 2..9, payload: 0..500, headers: 3 };
+        let sizes = Sizes { messages: 2..9, payload: 0..500, headers: 3, entropy_percent: 100 };
         let content = Content::of(5, &sizes).unwrap();
         let mut outbox = Outbox::new(&content);
         let (mut counts, mut payloads) = (Vec::new(), Vec::new());
@@ -287,8 +304,7 @@ mod tests {
 
     #[test]
     fn messages_are_counted_without_walking_over_all_batches() {
-        let content =
-            Content::of(5, &Sizes { messages: 1..20, payload: 1..2, headers: 0 }).unwrap();
+        let content = Content::of(5, &Sizes { messages: 1..20, ..Sizes::fixed(1, 1) }).unwrap();
         for batches in [0, 1, 63, 64, 65, 1000] {
             let one_by_one: u64 =
                 (0..batches).map(|sequence| u64::from(content.message_count(id(sequence)))).sum();

@@ -28,7 +28,7 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// A batch of random bytes, as large as the sizes allow and the stream draws.
+    /// A batch as large as the sizes allow and the stream draws, of random bytes and zeros.
     pub(super) fn new(rng: &mut Rng, sizes: &Sizes) -> Result<Template, BuildError> {
         let count = rng.draw_in(u64::from(sizes.messages.start), u64::from(sizes.messages.end));
         let mut builder = BatchBuilder::new();
@@ -37,8 +37,10 @@ impl Template {
         let keys: Vec<String> = (0..sizes.headers).map(|number| format!("key-{number}")).collect();
         for message in 0..count {
             let len = rng.draw_in(sizes.payload.start as u64, sizes.payload.end as u64);
+            payload.clear();
             payload.resize(len as usize, 0);
-            rng.fill(&mut payload);
+            let random = payload.len() * usize::from(sizes.entropy_percent) / 100;
+            rng.fill(&mut payload[..random]);
             let id = u128::from(rng.draw()) << 64 | u128::from(rng.draw());
             let headers: Vec<(&str, HeaderValue<'_>)> =
                 keys.iter().map(|key| (key.as_str(), HeaderValue::Uint64(rng.draw()))).collect();

@@ -118,6 +118,7 @@ impl Appender<'_> {
             payload_from: sizes.payload.start,
             payload_to: sizes.payload.end,
             headers: sizes.headers,
+            entropy_percent: sizes.entropy_percent,
             ack,
             runtime,
         }

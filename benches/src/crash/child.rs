@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -51,6 +51,8 @@ pub(crate) struct ChildArgs {
     #[arg(long)]
     pub(crate) headers: u16,
     #[arg(long)]
+    pub(crate) entropy_percent: u8,
+    #[arg(long)]
     pub(crate) ack: Ack,
     #[arg(long)]
     pub(crate) runtime: Runtime,
@@ -73,6 +75,7 @@ impl ChildArgs {
         number("payload-from", self.payload_from as u64);
         number("payload-to", self.payload_to as u64);
         number("headers", self.headers.into());
+        number("entropy-percent", self.entropy_percent.into());
         words.push(format!("--ack={}", self.ack.name()));
         words.push(format!("--runtime={}", self.runtime));
         words
@@ -80,7 +83,8 @@ impl ChildArgs {
 
     fn sizes(&self) -> Sizes {
         let messages: Range<u32> = self.messages_from..self.messages_to;
-        Sizes { messages, payload: self.payload_from..self.payload_to, headers: self.headers }
+        let payload = self.payload_from..self.payload_to;
+        Sizes { messages, payload, headers: self.headers, entropy_percent: self.entropy_percent }
     }
 }
 
@@ -104,7 +108,10 @@ pub(crate) fn append_until_killed(args: &ChildArgs) -> Result<(), RunError> {
         poll_bytes: 1 << 20,
         after_kill: false,
     };
-    let engine = open(&args.data, demand)?;
+    let interrupt = Interrupt::default();
+    let engine = Corelog
+        .open(&args.data, demand, &interrupt)
+        .map_err(|source| RunError::opening(&args.data, source))?;
     let plan = Plan::shuffled(args.producers, args.partitions, args.batches, args.seed);
     let say = |id: BatchId| {
         let mut answer = [0; ANSWER_LEN];
@@ -120,23 +127,18 @@ pub(crate) fn append_until_killed(args: &ChildArgs) -> Result<(), RunError> {
         first_partition: 0,
         plan: &plan,
         in_flight: usize::from(args.in_flight),
-        period: None,
+        schedule: None,
         time: None,
         warm_up: Duration::ZERO,
+        on_begin: None,
         on_answer: Some(&say),
     };
-    let interrupt = Interrupt::default();
     let stage =
         Stage { content: &content, round: args.round, poll_bytes: 1, interrupt: &interrupt };
     produce::run(&engine, stage, load, &Go::new(&load), None, &mut sent.clone())?;
     loop {
         thread::park();
     }
-}
-
-fn open(dir: &Path, demand: Demand) -> Result<<Corelog as Opener>::Engine, RunError> {
-    let doing = || format!("opening the engine in {}", dir.display());
-    Corelog.open(dir, demand).map_err(|source| RunError::Engine { doing: doing(), source })
 }
 
 fn talking(source: io::Error) -> RunError {
@@ -194,6 +196,7 @@ mod tests {
             payload_from: 9,
             payload_to: 10,
             headers: 11,
+            entropy_percent: 12,
             ack: Ack::Durable,
             runtime: Runtime::Ring,
         }

@@ -10,6 +10,7 @@ mod check;
 mod child;
 mod report;
 
+use std::path::Path;
 use std::time::Instant;
 
 use crate::content::Content;
@@ -65,7 +66,7 @@ pub(crate) fn run(
     let dir = place.round_dir(0);
     let demand = settings.demand(&content, usize::from(settings.in_flight));
     // Creates the topics; the child finds them.
-    open(&dir, demand.clone())?.close().map_err(closing)?;
+    open(&dir, demand.clone(), interrupt)?.close().map_err(closing)?;
     let mut outcome = Outcome {
         lives: 0,
         acked: 0,
@@ -104,7 +105,8 @@ fn live(
 ) -> Result<Sent, RunError> {
     let Killed { acked } = appender.run_and_kill(sent, stage.interrupt)?;
     let start = Instant::now();
-    let engine = open(appender.data, Demand { after_kill: true, ..demand.clone() })?;
+    let demand = Demand { after_kill: true, ..demand.clone() };
+    let engine = open(appender.data, demand, stage.interrupt)?;
     let opening = start.elapsed();
     let found = check(&engine, stage, &acked, appender.settings.partitions)?;
     engine.close().map_err(closing)?;
@@ -117,9 +119,12 @@ fn live(
     Ok(found.sent)
 }
 
-fn open(dir: &std::path::Path, demand: Demand) -> Result<<Corelog as Opener>::Engine, RunError> {
-    let doing = || format!("opening the engine in {}", dir.display());
-    Corelog.open(dir, demand).map_err(|source| RunError::Engine { doing: doing(), source })
+fn open(
+    dir: &Path,
+    demand: Demand,
+    interrupt: &Interrupt,
+) -> Result<<Corelog as Opener>::Engine, RunError> {
+    Corelog.open(dir, demand, interrupt).map_err(|source| RunError::opening(dir, source))
 }
 
 fn closing(source: crate::subject::EngineError) -> RunError {

@@ -93,7 +93,7 @@ fn try_engine(
         poll_bytes: 1 << 20,
         after_kill: false,
     };
-    let engine = Corelog.open(&place.round_dir(number), demand)?;
+    let engine = Corelog.open(&place.round_dir(number), demand, interrupt)?;
     let id = BatchId { round: 0, producer: 0, partition: 0, sequence: 0 };
     let batch = Outbox::new(&content).batch(id);
     let stopped = |_| EngineError::from("stopped");

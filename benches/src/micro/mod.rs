@@ -12,6 +12,7 @@
 //! | `one_shard` | the engine under measurement, and work that runs on its shard |
 //! | `cpu` | what a phase cost: the shard's thread and the whole process |
 //! | `allocator` | the global allocator of the benchmarks: counts, and can do without huge pages |
+//! | `child` | an engine in a process of its own, which tells what it measured |
 //! | `process` | what the process holds: memory, descriptors |
 //! | `blame` | whose code made an allocation |
 //! | `table` | medians with intervals, as Markdown and as JSON |
@@ -21,6 +22,7 @@
 
 mod allocator;
 mod blame;
+pub mod child;
 mod cpu;
 mod one_shard;
 mod options;
@@ -90,8 +92,8 @@ pub fn main<O: HasOptions>(
     }
 }
 
-/// Obeys `--system-alloc` and `--runtime`; [`main`] does it by itself.
-pub fn obey(options: &Options) {
+/// Obeys `--system-alloc` and `--runtime`.
+fn obey(options: &Options) {
     if options.system_alloc {
         allocator::use_system_alone();
     }

@@ -1,5 +1,5 @@
-//! Small batches that are durable before each answer, one producer alone or many at once; then all
-//! are read back.
+//! Small batches that are durable before each answer, one producer alone or many at once; and what
+//! they left, read back by itself so that it is on nobody's account.
 
 use std::time::{Duration, Instant};
 
@@ -18,68 +18,81 @@ use crate::subject::{Engine, Topic};
 const SAMPLES_MIN: u32 = 20;
 
 /// Appends up to `samples` batches (at least 1) to partition 0 of [`Topic::Durable`], less once
-/// `budget` has passed. The stage's content is the small batch.
+/// `budget` has passed. The stage's content is the small batch. Also what was sent.
+/// `begin` is called when answers begin to count.
 pub(crate) fn run<E: Engine>(
     engine: &E,
     stage: Stage<'_>,
     samples: u32,
     budget: Duration,
-) -> Result<Moved, RunError> {
+    begin: &(dyn Fn() + Sync),
+) -> Result<(Moved, Sent), RunError> {
     let mut outbox = Outbox::new(stage.content);
     // Opens the file and writes its first blocks, off the clock.
     append(engine, stage, &mut outbox, 0)?;
+    begin();
     let start = Instant::now();
     let mut moved = Moved::new(start);
     let mut made = 0;
     while made < samples && (made < SAMPLES_MIN || start.elapsed() < budget) {
         if stage.interrupt.is_raised() {
-            return Ok(moved);
+            break;
         }
         made += 1;
         let (operation, answered) = append(engine, stage, &mut outbox, made)?;
         moved.record(operation, answered);
     }
-    let log = Log { topic: Topic::Durable, partition: 0, end: u64::from(made) + 1 };
-    let checker = Checker::new(stage.content, stage.round, 0, 1);
-    let mut read = Moved::new(Instant::now());
-    if let Some(checker) = read_log(engine, stage, log, checker, &mut read)? {
-        checker.end_log(&[made + 1])?;
-    }
-    Ok(moved)
+    let mut sent = Sent::nothing(1, 1);
+    sent.raise(0, 0, made + 1);
+    Ok((moved, sent))
 }
 
 /// Producers that append to partitions `first_partition` and up of [`Topic::Durable`] for `time`, one
-/// batch each at a time; their plan's lanes say who appends where.
+/// batch each at a time; their plan's lanes say who appends where. Also what they sent.
+/// `begin` is called when answers begin to count.
 pub(crate) fn many<E: Engine>(
     engine: &E,
     stage: Stage<'_>,
     first_partition: u32,
     plan: &Plan,
     time: Duration,
-) -> Result<Moved, RunError> {
+    begin: &(dyn Fn() + Sync),
+) -> Result<(Moved, Sent), RunError> {
     let load = Load {
         topic: Topic::Durable,
         first_partition,
         plan,
         in_flight: 1,
-        period: None,
+        schedule: None,
         time: Some(time),
         warm_up: Duration::ZERO,
+        on_begin: Some(begin),
         on_answer: None,
     };
     let mut sent = Sent::nothing(plan.producers, plan.partitions);
     let moved = produce::run(engine, stage, load, &Go::new(&load), None, &mut sent)?;
-    for number in 0..plan.partitions {
+    Ok((moved, sent))
+}
+
+/// Reads back what was `sent` to partitions `first_partition` and up of [`Topic::Durable`]: every
+/// batch is there, byte by byte.
+pub(crate) fn check<E: Engine>(
+    engine: &E,
+    stage: Stage<'_>,
+    first_partition: u32,
+    sent: &Sent,
+) -> Result<(), RunError> {
+    for number in 0..sent.partitions() {
         let (partition, batches) = (first_partition + number, sent.batches(number));
         let end = batches.iter().map(|batches| u64::from(*batches)).sum();
         let log = Log { topic: Topic::Durable, partition, end };
-        let checker = Checker::new(stage.content, stage.round, partition, plan.producers);
+        let checker = Checker::new(stage.content, stage.round, partition, sent.producers());
         let mut read = Moved::new(Instant::now());
         if let Some(checker) = read_log(engine, stage, log, checker, &mut read)? {
             checker.end_log(batches)?;
         }
     }
-    Ok(moved)
+    Ok(())
 }
 
 /// One append, alone, to its answer.

@@ -3,6 +3,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `produce` | producers, in a closed loop or on a schedule |
+//! | `schedule` | when appends are due: evenly, at random, in bursts |
 //! | `follow` | consumers of what is being appended: at the end of the log, or catching up with it |
 //! | `poll` | cold consumers, every byte checked |
 //! | `durable` | one producer whose small batches are durable before the answer |
@@ -17,6 +18,7 @@ pub(crate) mod follow;
 pub(crate) mod moved;
 pub(crate) mod poll;
 pub(crate) mod produce;
+pub(crate) mod schedule;
 
 use std::time::Duration;
 

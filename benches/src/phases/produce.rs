@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::thread::set_current_timer_slack;
 
 use super::moved::{Moved, Operation};
+use super::schedule::{Schedule, Starts};
 use super::{LOOK, PATIENCE, Stage};
 use crate::content::{BatchId, Outbox};
 use crate::outstanding::Outstanding;
@@ -31,22 +32,24 @@ pub(crate) struct Load<'a> {
     pub(crate) plan: &'a Plan,
     /// Appends a producer has outstanding at most.
     pub(crate) in_flight: usize,
-    /// Time between the intended starts of one producer's batches; None in a closed loop.
-    pub(crate) period: Option<Duration>,
+    /// When appends are due; None in a closed loop.
+    pub(crate) schedule: Option<Schedule>,
     /// Stops sending after this long, warm-up included; None: when the plan's batches are sent.
     pub(crate) time: Option<Duration>,
     /// What is answered so long after the start does not count.
     pub(crate) warm_up: Duration,
+    /// Called once, when answers begin to count: for those who count something else beside.
+    pub(crate) on_begin: Option<&'a (dyn Fn() + Sync)>,
     /// Told of every batch that is answered, before anybody else knows.
     pub(crate) on_answer: Option<&'a (dyn Fn(BatchId) + Sync)>,
 }
 
 /// When each batch was sent, for consumers that want to know how long it took to reach them.
 #[derive(Debug, Default)]
-pub(crate) struct SendTimes(Mutex<Starts>);
+pub(crate) struct SendTimes(Mutex<Sends>);
 
 /// By producer, partition and sequence: intended and real start.
-type Starts = HashMap<(u16, u32, u32), (Option<Instant>, Instant)>;
+type Sends = HashMap<(u16, u32, u32), (Option<Instant>, Instant)>;
 
 impl SendTimes {
     fn note(&self, id: BatchId, intended: Option<Instant>, sent: Instant) {
@@ -59,7 +62,7 @@ impl SendTimes {
         self.times().remove(&(id.producer, id.partition, id.sequence))
     }
 
-    fn times(&self) -> MutexGuard<'_, Starts> {
+    fn times(&self) -> MutexGuard<'_, Sends> {
         self.0.lock().expect("nothing panics under this lock")
     }
 }
@@ -84,10 +87,16 @@ impl Go {
         self.start.get().map(|start| *start + self.warm_up)
     }
 
-    fn start(&self) -> Instant {
+    fn start(&self, load: &Load<'_>) -> Instant {
         // All producers pass, also one that failed: the others must not wait for ever.
         self.all_warm.wait();
-        *self.start.get_or_init(Instant::now)
+        *self.start.get_or_init(|| {
+            // All others wait meanwhile.
+            if let Some(begin) = load.on_begin.filter(|_| self.warm_up.is_zero()) {
+                begin();
+            }
+            Instant::now()
+        })
     }
 }
 
@@ -116,6 +125,7 @@ pub(crate) fn run<E: Engine>(
                         times,
                         sent: before.clone(),
                         outstanding,
+                        begins: None,
                     };
                     producer.run(before, go)
                 })
@@ -146,19 +156,24 @@ struct Producer<'a, E> {
     times: Option<&'a SendTimes>,
     sent: Sent,
     outstanding: Outstanding<PendingAppend<'a>>,
+    /// When this producer has to say that answers begin to count: one of them, behind a warm-up
+    /// that is a time.
+    begins: Option<Instant>,
 }
 
 impl<'a, E: Engine> Producer<'a, E> {
     fn run(mut self, before: &Sent, go: &Go) -> Result<(Moved, Sent), RunError> {
-        if self.load.period.is_some() {
+        if self.load.schedule.is_some() {
             // Wakes at the intended start and not up to 50 us later; a kernel may refuse.
             let _ = set_current_timer_slack(NonZeroU64::new(1));
         }
         let mut outbox = Outbox::new(self.stage.content);
         let mut deal = self.load.plan.deal(self.number, before);
         let warmed = self.warm_up(&mut outbox, &mut deal);
-        let start = go.start();
+        let start = go.start(&self.load);
         warmed?;
+        self.begins =
+            (self.number == 0 && !go.warm_up.is_zero()).then_some(start + self.load.warm_up);
         let mut moved = Moved::new(start + self.load.warm_up);
         self.send_all(&mut outbox, &mut deal, start, &mut moved)?;
         self.drain(&mut moved)?;
@@ -168,6 +183,9 @@ impl<'a, E: Engine> Producer<'a, E> {
     fn warm_up(&mut self, outbox: &mut Outbox<'_>, deal: &mut Deal) -> Result<(), RunError> {
         let mut uncounted = Moved::new(Instant::now());
         for batch in deal.one_each() {
+            if self.stage.interrupt.is_raised() {
+                break;
+            }
             self.send(outbox, batch, None, &mut uncounted)?;
             self.make_room(&mut uncounted)?;
         }
@@ -182,13 +200,14 @@ impl<'a, E: Engine> Producer<'a, E> {
         moved: &mut Moved,
     ) -> Result<(), RunError> {
         let end = self.load.time.map(|time| start + time);
-        let mut intended = self.load.period.map(|period| {
-            // Producers take turns: their schedules are shifted against each other.
-            start + period.mul_f64(f64::from(self.number) / f64::from(self.load.plan.producers))
-        });
+        let producers = self.load.plan.producers;
+        let mut starts =
+            self.load.schedule.map(|schedule| schedule.starts(start, self.number, producers));
+        let late = self.load.schedule.map_or(Duration::ZERO, |schedule| schedule.late);
         while let Some(batch) = deal.next() {
+            let intended = starts.as_mut().map(Starts::next);
             let wanted = intended.unwrap_or_else(Instant::now);
-            if end.is_some_and(|end| wanted >= end) {
+            if end.is_some_and(|end| wanted >= end || Instant::now() >= end + late) {
                 break;
             }
             self.wait_until(wanted, moved)?;
@@ -197,9 +216,6 @@ impl<'a, E: Engine> Producer<'a, E> {
             }
             self.send(outbox, batch, intended, moved)?;
             self.make_room(moved)?;
-            if let (Some(intended), Some(period)) = (&mut intended, self.load.period) {
-                *intended += period;
-            }
         }
         Ok(())
     }
@@ -255,10 +271,14 @@ impl<'a, E: Engine> Producer<'a, E> {
     /// Takes answers until `wanted` has come, or the user stops the run.
     fn wait_until(&mut self, wanted: Instant, moved: &mut Moved) -> Result<(), RunError> {
         while !self.stage.interrupt.is_raised() {
-            let left = wanted.saturating_duration_since(Instant::now()).min(LOOK);
+            self.begin_if_due();
+            let now = Instant::now();
+            let left = wanted.saturating_duration_since(now);
             if left.is_zero() {
                 break;
             }
+            let begins = self.begins.map(|begins| begins.saturating_duration_since(now));
+            let left = left.min(LOOK).min(begins.unwrap_or(LOOK));
             match self.outstanding.wait_until(Instant::now() + left) {
                 Some((answer, _)) => self.note(answer, moved)?,
                 None if self.outstanding.in_flight() == 0 => thread::sleep(left),
@@ -266,6 +286,15 @@ impl<'a, E: Engine> Producer<'a, E> {
             }
         }
         Ok(())
+    }
+
+    /// Says that answers begin to count, where this producer has to and the time has come.
+    fn begin_if_due(&mut self) {
+        if self.begins.take_if(|begins| *begins <= Instant::now()).is_some()
+            && let Some(begin) = self.load.on_begin
+        {
+            begin();
+        }
     }
 
     /// Takes the answers that are still out; where the user stopped the run, not for ever.

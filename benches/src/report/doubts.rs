@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Report;
 use crate::account::Used;
-use crate::results::{Figure, Phase};
-use crate::stats::median;
+use crate::results::{Figure, Pacing, Phase, Slot};
+use crate::stats::{mb_per_s, median};
 
 /// A phase that is shorter than this is start-up and noise.
 const PHASE_MIN: Duration = Duration::from_millis(50);
@@ -16,12 +16,25 @@ const CEILING_SPREAD: f64 = 0.3;
 /// Rounds from which a spread is told.
 const SPREAD_ROUNDS: usize = 4;
 
+/// A round from this length on has a beginning and an end that can be told apart.
+const STEADY_MIN: Duration = Duration::from_secs(3);
+
+/// How far the last third of a steady round may lie from its first one, as a share of the larger.
+const STEADY_SPREAD: f64 = 0.25;
+
+/// Share of a schedule from which on it was kept.
+const KEPT_RATE: f64 = 0.95;
+
 impl Report<'_> {
     /// One sentence each, none when all is well.
     pub(crate) fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         doubts.extend(self.too_short());
         doubts.extend(self.outcome.phases.iter().filter_map(unsteady_ceiling));
+        doubts.extend(self.outcome.phases.iter().filter_map(unsteady_phase));
+        let burst = f64::from(self.settings.burst);
+        let behind = |phase| fallen_behind(phase, burst);
+        doubts.extend(self.outcome.phases.iter().filter_map(behind));
         doubts.extend(self.nothing_flushed());
         doubts
     }
@@ -55,6 +68,53 @@ impl Report<'_> {
             )
         })
     }
+}
+
+/// A figure over all of a phase that changes on its way is that of no time in it.
+fn unsteady_phase(phase: &Phase) -> Option<String> {
+    let longest = phase.rounds.iter().max_by_key(|round| round.elapsed)?;
+    // In an open loop it is the schedule's throughput; see `fallen_behind`.
+    let is_closed = matches!(phase.pacing, Pacing::Closed { .. });
+    if !is_closed || phase.figure != Figure::MbPerS || longest.elapsed < STEADY_MIN {
+        return None;
+    }
+    let third = longest.elapsed / 3;
+    let slots: Vec<_> = longest.series.intervals(longest.elapsed).collect();
+    let rate = |slots: &[(Duration, Duration, Slot)]| {
+        let bytes = slots.iter().map(|(.., slot)| slot.bytes).sum();
+        mb_per_s(bytes, slots.iter().map(|(_, len, _)| *len).sum())
+    };
+    let in_first = slots.partition_point(|(begin, ..)| *begin < third);
+    let before_last = slots.partition_point(|(begin, ..)| *begin < 2 * third);
+    let (first, last) = (rate(&slots[..in_first]), rate(&slots[before_last..]));
+    ((first - last).abs() > STEADY_SPREAD * first.max(last)).then(|| {
+        format!(
+            "{} was not steady: {first:.0} MB/s in the first third of its longest round, {last:.0} in \
+             the last. Leave the beginning out with --warm-up, or let it settle with a longer \
+             --duration.",
+            phase.name,
+        )
+    })
+}
+
+/// Where a schedule is not kept, latencies are as long as the run.
+fn fallen_behind(phase: &Phase, burst: f64) -> Option<String> {
+    let Pacing::Open { operations_per_s } = phase.pacing else { return None };
+    let elapsed = phase.elapsed().as_secs_f64();
+    if elapsed == 0.0 {
+        return None;
+    }
+    let (due, count) = (operations_per_s * elapsed, phase.service().count() as f64);
+    // Random arrivals scatter by the root of their number, and bursts are as many at once.
+    let is_behind = count < KEPT_RATE * due - 3.0 * (due * burst).sqrt();
+    let answered = count / elapsed;
+    is_behind.then(|| {
+        format!(
+            "{} fell behind its schedule: {operations_per_s:.0} a second were due and {answered:.0} were \
+             answered, so its latencies grow with the length of the run. Lower --rate.",
+            phase.name,
+        )
+    })
 }
 
 /// A ratio to a ceiling that moves like this is hard to read.

@@ -14,7 +14,7 @@ use super::*;
 use crate::account::Used;
 use crate::ceiling::{Granted, Pages, Synced};
 use crate::latency::Latency;
-use crate::results::{PhaseRound, Series};
+use crate::results::{Pacing, PhaseRound, Series};
 use crate::run::Ended;
 use crate::seconds::Seconds;
 
@@ -240,6 +240,45 @@ fn a_ceiling_that_swings_is_doubted() {
 }
 
 /// BEN-7: durable answers, and the device was never told to flush a cache that loses its bytes.
+#[test]
+fn a_phase_that_changes_on_its_way_is_doubted() {
+    let paced = |pacing, mb_per_s: [u64; 3], seconds: u64| {
+        let mut outcome = outcome();
+        outcome.phases[0].pacing = pacing;
+        let round = &mut outcome.phases[0].rounds[1];
+        let start = Instant::now();
+        let mut series = Series::new(start);
+        for interval in 0..seconds * 10 {
+            let rate = mb_per_s[(interval * 3 / (seconds * 10)) as usize];
+            series.record(start + Duration::from_millis(interval * 100), rate * 100_000, 1);
+        }
+        (round.elapsed, round.series) = (Duration::from_secs(seconds), series);
+        report(&outcome, |report| report.doubts())
+    };
+    let doubts = |mb_per_s, seconds| paced(Pacing::Closed { outstanding: 1 }, mb_per_s, seconds);
+    let fell = doubts([2000, 1000, 500], 6);
+    assert!(fell[0].contains("append was not steady: 2000 MB/s in the first third"), "{fell:?}");
+    assert!(fell[0].contains(", 500 in the last"), "{fell:?}");
+    assert!(doubts([500, 1000, 2000], 6)[0].contains("not steady"));
+    assert!(doubts([1000, 300, 900], 6).is_empty());
+    assert!(doubts([2000, 1000, 500], 2).is_empty(), "too short to tell");
+    let open = Pacing::Open { operations_per_s: 1.0 };
+    assert!(paced(open, [2000, 1000, 500], 6).is_empty(), "the schedule's own");
+}
+
+#[test]
+fn a_schedule_that_is_not_kept_is_doubted() {
+    // 1000 answers in 750 ms: 1333 a second.
+    let doubts = |operations_per_s| {
+        let mut outcome = outcome();
+        outcome.phases[0].pacing = Pacing::Open { operations_per_s };
+        report(&outcome, |report| report.doubts())
+    };
+    assert!(doubts(1400.0).is_empty());
+    let behind = doubts(3000.0);
+    assert!(behind[0].contains("3000 a second were due and 1333 were answered"), "{behind:?}");
+}
+
 #[test]
 fn durable_without_a_flush_is_doubted() {
     let doubts = |write_cache: Option<&str>, fua, flushes| {

@@ -88,12 +88,14 @@ fn print_latency(out: &mut dyn Write, phase: &Phase) -> io::Result<()> {
     let line = |out: &mut dyn Write, latency: &Latency, what: &str| {
         writeln!(
             out,
-            "{:<8} p50 {:.0}, p99 {:.0}, p99.9 {:.0}, max {:.0} us {what}",
+            "{:<8} p50 {:.0}, p99 {:.0}, p99.9 {:.0}, max {:.0} us {what} ({} of them)",
             "",
             latency.percentile_us(50.0),
             latency.percentile_us(99.0),
             latency.percentile_us(99.9),
             latency.max_us(),
+            // How much a percentile is worth.
+            latency.count(),
         )
     };
     let Some(response) = phase.response() else {

@@ -138,9 +138,10 @@ struct Extent {
 /// Decides how much a round moves, and refuses a disk that has no room for it.
 fn extent(settings: &Settings, place: &Place, content: &Content) -> Result<Extent, RunError> {
     let batch_bytes = content.batch_len_mean();
+    let Settings { producers, partitions, seed, skew, .. } = *settings;
     let plan = |batches| match settings.shuffle {
-        false => Plan::new(settings.producers, settings.partitions, batches),
-        true => Plan::shuffled(settings.producers, settings.partitions, batches, settings.seed),
+        false => Plan::new(producers, partitions, batches),
+        true => Plan::skewed(producers, partitions, batches, seed, skew),
     };
     if !settings.has(Step::Append) {
         place.need_space(SPACE_SLACK_BYTES, None)?;

@@ -5,9 +5,11 @@ use std::time::Duration;
 use corelog::machine::Runtime;
 use serde_json::{Value, json};
 
+use super::DURABLE_PAYLOAD_BYTES;
 use super::preset::{Preset, Step};
 use crate::ceiling::Shape;
 use crate::content::{Content, Sizes};
+use crate::phases::schedule::Arrivals;
 use crate::results::{Figure, Pacing, Phase};
 use crate::size;
 use crate::subject::{Ack, Demand, LogOptions};
@@ -31,11 +33,17 @@ pub(crate) struct Settings {
     pub(crate) catch_up: u32,
     /// Every producer appends to every partition, in random order.
     pub(crate) shuffle: bool,
+    /// How much hotter the first partitions are than the last ones: see `Plan::skewed`. 0 is even.
+    pub(crate) skew: f64,
     pub(crate) sizes: Sizes,
     pub(crate) ack: Ack,
     pub(crate) log: LogOptions,
     /// None: saturating, a closed loop.
     pub(crate) rate: Option<Rate>,
+    /// Of the schedule, where there is a rate.
+    pub(crate) arrivals: Arrivals,
+    /// Appends of a producer that are due at the same moment.
+    pub(crate) burst: u32,
     /// Over all rounds; not what decides the end where a duration is given.
     pub(crate) total_bytes: u64,
     /// How long the appends of each round go on, behind the warm-up.
@@ -209,15 +217,29 @@ impl Settings {
 
     /// The settings for people, one line.
     pub(crate) fn line(&self, batch_bytes: u64) -> String {
-        let Sizes { messages, payload, headers } = &self.sizes;
+        if !self.has(Step::Append) {
+            return format!(
+                "{}: shards {}, producers 1 and {} (closed loop), batches of 1 x {} B",
+                self.preset.name(),
+                self.shards,
+                self.durable_producers,
+                DURABLE_PAYLOAD_BYTES,
+            );
+        }
+        let Sizes { messages, payload, headers, entropy_percent } = &self.sizes;
         let one = |start: u64, end: u64| match end - start {
             1 => start.to_string(),
             _ => format!("{start}..{end}"),
         };
+        let schedule = match (self.arrivals, self.burst) {
+            (Arrivals::Even, 1) => "open loop".to_owned(),
+            (arrivals, 1) => format!("open loop, {} arrivals", arrivals.name()),
+            (arrivals, burst) => format!("open loop, {} arrivals of {burst}", arrivals.name()),
+        };
         let pacing = match self.rate {
             None => format!("with {} appends in flight each (closed loop)", self.in_flight),
-            Some(Rate::Bytes(bytes)) => format!("at {}/s (open loop)", size::human(bytes)),
-            Some(Rate::Messages(messages)) => format!("at {messages} messages/s (open loop)"),
+            Some(Rate::Bytes(bytes)) => format!("at {}/s ({schedule})", size::human(bytes)),
+            Some(Rate::Messages(messages)) => format!("at {messages} messages/s ({schedule})"),
         };
         let preset = match self.preset {
             Preset::Standard => String::new(),
@@ -227,9 +249,14 @@ impl Settings {
             0 => String::new(),
             headers => format!(" with {headers} headers"),
         };
+        let entropy = match entropy_percent {
+            100 => String::new(),
+            percent => format!(", {percent} % of them random"),
+        };
+        let skew = if self.skew == 0.0 { String::new() } else { format!(" (skew {})", self.skew) };
         format!(
-            "{preset}shards {}, partitions {}, producers {} {pacing}, batches of {} x {} B{headers} \
-             ({})",
+            "{preset}shards {}, partitions {}{skew}, producers {} {pacing}, batches of {} x {} \
+             B{headers}{entropy} ({})",
             self.shards,
             self.partitions,
             self.producers,
@@ -241,7 +268,7 @@ impl Settings {
 
     /// The settings for scripts. `batch_bytes` is the mean of the batches.
     pub(crate) fn to_json(&self, batch_bytes: u64) -> Value {
-        let Sizes { messages, payload, headers } = &self.sizes;
+        let Sizes { messages, payload, headers, entropy_percent } = &self.sizes;
         let log = &self.log;
         json!({
             "preset": self.preset.name(),
@@ -254,6 +281,7 @@ impl Settings {
             "tail_consumers": self.tail,
             "catch_up_consumers": self.catch_up,
             "shuffle": self.shuffle,
+            "skew": self.skew,
             "loop": if self.rate.is_some() { "open" } else { "closed" },
             "rate_bytes_per_s": match self.rate {
                 Some(Rate::Bytes(bytes)) => Some(bytes),
@@ -263,6 +291,8 @@ impl Settings {
                 Some(Rate::Messages(messages)) => Some(messages),
                 _ => None,
             },
+            "arrivals": self.rate.map(|_| self.arrivals.name()),
+            "burst": self.rate.map(|_| self.burst),
             "batch_messages": if messages.len() == 1 { json!(messages.start) } else {
                 json!([messages.start, messages.end])
             },
@@ -270,6 +300,7 @@ impl Settings {
                 json!([payload.start, payload.end])
             },
             "user_headers": headers,
+            "entropy_percent": entropy_percent,
             "batch_bytes": batch_bytes,
             "ack": self.ack.name(),
             "enforce_fsync": log.enforce_fsync,
@@ -307,10 +338,13 @@ impl Settings {
             tail: 0,
             catch_up: 0,
             shuffle: false,
+            skew: 0.0,
             sizes: Sizes::fixed(1000, 1000),
             ack: Ack::Written,
             log: LogOptions::default(),
             rate: None,
+            arrivals: Arrivals::default(),
+            burst: 1,
             total_bytes: 3_000_000_000,
             duration: None,
             warm_up: Duration::ZERO,

@@ -64,7 +64,7 @@ struct Open {
 impl Opener for Memory {
     type Engine = Open;
 
-    fn open(&self, dir: &Path, demand: Demand) -> Result<Open, EngineError> {
+    fn open(&self, dir: &Path, demand: Demand, _: &Interrupt) -> Result<Open, EngineError> {
         std::fs::create_dir_all(dir)?;
         assert!(demand.appends_in_flight >= 4 && demand.bytes_in_flight >= 4 * 942);
         self.opened.fetch_add(1, Ordering::Relaxed);
@@ -231,9 +231,9 @@ fn every_phase_of_every_round_is_measured() {
     assert_eq!((append.bytes(), append.messages()), (44 * 942, 44 * 7));
     assert_eq!(append.latency().count(), 44);
     assert_eq!((poll.bytes(), poll.messages()), (50 * 942, 50 * 7));
-    // Those of the phase alone, not of the life of the engine.
+    // Those of the phase alone, its warm-up left out, not of the life of the engine.
     let syncs = |phase: &Phase| phase.rounds[1].used.engine_syncs;
-    assert_eq!((syncs(append), syncs(poll), syncs(durable)), (Some(25), Some(0), Some(4)));
+    assert_eq!((syncs(append), syncs(poll), syncs(durable)), (Some(22), Some(0), Some(3)));
     assert_eq!((durable.messages(), durable.latency().count()), (6, 6));
     assert_eq!((outcome.synced.dsync.count(), outcome.synced.linked.count()), (6, 6));
 }
@@ -305,8 +305,10 @@ fn consumers_follow_the_appends_and_check_every_byte() {
     // Every batch that was counted when it was answered was counted when it arrived.
     assert_eq!(phase("tail").bytes(), phase("append").bytes());
     assert_eq!(phase("tail").latency().count(), 44);
-    // What is caught up with was appended before: 25 batches a round. Then all is polled.
-    assert!(phase("catch_up").bytes() <= 50 * 942 && phase("catch_up").bytes() > 0);
+    // What is caught up with was appended before: 25 batches a round. The last poll of each of the
+    // three partitions, of two batches, may hold one that was appended meanwhile. Then all is polled.
+    let caught_up = phase("catch_up").bytes();
+    assert!(caught_up > 0 && caught_up <= (50 + 2 * 3) * 942, "{caught_up}");
     assert_eq!(phase("poll").bytes(), 100 * 942);
     for fault in [Fault::Flip(300), Fault::Lose] {
         let error = run_in("run-mixed-bad", &mixed, fault).unwrap_err();
@@ -318,7 +320,7 @@ fn consumers_follow_the_appends_and_check_every_byte() {
 fn drawn_sizes_and_random_order_are_read_back_too() {
     let drawn = Settings {
         shuffle: true,
-        sizes: Sizes { messages: 1..9, payload: 0..90, headers: 2 },
+        sizes: Sizes { messages: 1..9, payload: 0..90, headers: 2, entropy_percent: 50 },
         ..settings()
     };
     let outcome = run_in("run-drawn", &drawn, Fault::None).unwrap();

@@ -5,8 +5,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{as_its_schema_says, bench, dir, json, logs_below, names, ran, text};
-use rustix::process::{Pid, Signal, kill_process};
+use crate::support::{Running, as_its_schema_says, bench, dir, json, logs_below, names, ran, text};
 use serde_json::Value;
 
 #[test]
@@ -134,12 +133,12 @@ fn help_and_version_are_no_errors() {
 #[test]
 fn a_signal_ends_a_run_and_its_files_go() {
     let dir = dir("stopped");
-    let mut child = bench(&dir)
-        .args(["ceiling", "--total", "4MiB", "--rounds", "1000", "--json", "out.json"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut sweep = Running::start(
+        bench(&dir)
+            .args(["ceiling", "--total", "4MiB", "--rounds", "1000", "--json", "out.json"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null()),
+    );
     let deadline = Instant::now() + Duration::from_secs(60);
     let is_working = || {
         let mut places = names(&dir).into_iter();
@@ -150,8 +149,7 @@ fn a_signal_ends_a_run_and_its_files_go() {
         assert!(Instant::now() < deadline, "the run did not begin");
         thread::sleep(Duration::from_millis(5));
     }
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(sweep.stop(), Some(130));
     // What was measured until then is told, and nothing else is left.
     assert_eq!(names(&dir), ["out.json"]);
     let json = json(&dir.join("out.json"));

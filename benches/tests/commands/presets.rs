@@ -4,8 +4,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{as_its_schema_says, bench, dir, json, logs_below, names, ran, text};
-use rustix::process::{Pid, Signal, kill_process};
+use crate::support::{Running, as_its_schema_says, bench, dir, json, logs_below, names, ran};
 use serde_json::Value;
 
 /// What makes every preset small.
@@ -37,6 +36,10 @@ fn fsync() {
     let (json, printed) = run_preset("fsync", SMALL_BATCHES);
     positive(&json, "/durable/latency_us/p50");
     positive(&json, "/ratio/durable_p50");
+    // What it does, and not what the preset it is made from would append.
+    assert!(
+        printed.contains("fsync: shards 2, producers 1 and 3 (closed loop), batches of 1 x 100 B")
+    );
     for phase in ["durable_shared", "durable_spread"] {
         assert!(printed.contains(phase), "{printed}");
     }
@@ -113,6 +116,24 @@ fn an_open_loop_is_said_so_and_keeps_its_rate() {
     // of the warm-up may be among them.
     let count = json["append"]["latency_us"]["count"].as_u64().unwrap();
     assert!((296..=352).contains(&count), "{count}");
+}
+
+#[test]
+fn an_open_loop_can_be_random_in_bursts_and_uneven() {
+    let dir = dir("open-loop-random");
+    let flags = "run --duration 500ms --rate 2000msg --arrivals poisson --burst 5 --skew 0.99 \
+                 --entropy 20 --partitions 8 --batch-messages 1 --message-size 200 --verify \
+                 --durable-samples 0 --json out.json";
+    let printed = ran(&dir, flags, 0);
+    assert!(printed.contains("(open loop, poisson arrivals of 5)"), "{printed}");
+    assert!(printed.contains("partitions 8 (skew 0.99)"), "{printed}");
+    assert!(printed.contains("20 % of them random"), "{printed}");
+    let json = json(&dir.join("out.json"));
+    let settings = &json["settings"];
+    assert_eq!((&settings["arrivals"], &settings["burst"]), (&"poisson".into(), &5.into()));
+    assert_eq!((&settings["skew"], &settings["entropy_percent"]), (&0.99.into(), &20.into()));
+    positive(&json, "/append/response_latency_us/p50");
+    as_its_schema_says("run", &json);
 }
 
 #[test]
@@ -205,10 +226,29 @@ fn a_disk_without_room_is_said_before_anything_is_written() {
 }
 
 #[test]
+fn a_run_is_stopped_while_its_partitions_are_made() {
+    let dir = dir("stopped-early");
+    let flags = "run --partitions 1000 --total 1MiB --dir here --keep --json out.json";
+    let mut run = Running::start(bench(&dir).args(flags.split_whitespace()));
+    let partitions = dir.join("here/round-0/streams/0/topics/0/partitions");
+    let made = || fs::read_dir(&partitions).map_or(0, Iterator::count);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while made() == 0 {
+        assert!(Instant::now() < deadline, "no partition is made");
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(run.stop(), Some(130));
+    // Some at a time, and no more once it is stopped.
+    assert!(made() < 1000, "all of them were made");
+    assert_eq!(json(&dir.join("out.json"))["ended"], "interrupted");
+    fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
 fn a_stopped_run_tells_what_it_measured_and_leaves_nothing() {
     let dir = dir("stopped-run");
     let flags = "run --duration 10min --rate 1000msg --batch-messages 1 --dir here --json out.json";
-    let child = bench(&dir).args(flags.split_whitespace()).spawn().unwrap();
+    let mut run = Running::start(bench(&dir).args(flags.split_whitespace()));
     let deadline = Instant::now() + Duration::from_secs(60);
     while logs_below(&dir).iter().all(|log| fs::metadata(log).unwrap().len() == 0) {
         assert!(Instant::now() < deadline, "the run did not begin");
@@ -216,9 +256,7 @@ fn a_stopped_run_tells_what_it_measured_and_leaves_nothing() {
     }
     // Behind the warm-up: some answers are counted.
     thread::sleep(Duration::from_millis(700));
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    assert_eq!(run.stop(), Some(130));
     assert_eq!(names(&dir), ["out.json"]);
     let json = json(&dir.join("out.json"));
     assert_eq!(json["ended"], "interrupted");

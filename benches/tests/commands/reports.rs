@@ -157,13 +157,16 @@ fn a_comparison_that_cannot_be_made_is_no_pass() {
     result(&dir.join("a"), 1000.0);
     fs::write(dir.join("text"), "not a result").unwrap();
     fs::write(dir.join("newer"), "{\"schema\": 2}").unwrap();
-    fs::write(dir.join("empty"), "{\"schema\": 1}").unwrap();
+    fs::write(dir.join("empty"), "{\"schema\": 1, \"phases\": []}").unwrap();
+    fs::write(dir.join("other"), "{\"schema\": 1, \"killed\": 20}").unwrap();
     for (words, what) in [
         ("compare a", "<B>"),
         ("compare a none", "cannot read none"),
         ("compare a text", "is no JSON"),
         ("compare newer a", "has schema 2"),
         ("compare empty empty", "neither side has a figure"),
+        ("compare a other", "other is no result of `run`"),
+        ("report other --html page", "other is no result of `run`"),
         ("compare a a --fail-if faster", "neither < nor >"),
         ("compare a a --fail-if append.mb<5%", "neither result has append.mb"),
         ("compare a a --confidence 2", "a percentage"),

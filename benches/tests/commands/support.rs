@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::schema;
@@ -32,6 +33,28 @@ pub(crate) fn ran(working_dir: &Path, words: &str, code: i32) -> String {
         String::from_utf8(output.stdout).unwrap(),
         String::from_utf8(output.stderr).unwrap()
     )
+}
+
+/// The binary at work; it ends with this value at the latest, also where a test fails.
+pub(crate) struct Running(Child);
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Running {
+        Running(command.spawn().unwrap())
+    }
+
+    /// Sends SIGINT and waits for the end: the exit status.
+    pub(crate) fn stop(&mut self) -> Option<i32> {
+        kill_process(Pid::from_child(&self.0), Signal::INT).unwrap();
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Asserts that a document is as the schema says that the program prints for `command`.

@@ -20,7 +20,7 @@ struct Specimen {
 impl Specimen {
     fn new(name: &str) -> Specimen {
         let place = test_dir(name);
-        let sizes = Sizes { messages: 1..4, payload: 0..3000, headers: 1 };
+        let sizes = Sizes { messages: 1..4, payload: 0..3000, headers: 1, entropy_percent: 80 };
         let content = Content::of(9, &sizes).unwrap();
         let mut specimen = Specimen { place, content, sent: Sent::nothing(2, 2) };
         for partition in 0..2 {

@@ -4,15 +4,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::{Outcome, Runner, State, uninterrupted};
-use crate::account::{Meter, Used};
-use crate::pairs::pair;
+use super::{Begin, Outcome, Runner, State, ring_rate, uninterrupted};
 use crate::phases::follow::{self, Follow, From};
 use crate::phases::moved::Moved;
 use crate::phases::produce::{self, Go, Load, SendTimes};
+use crate::phases::schedule::Schedule;
+use crate::plan::Sent;
 use crate::run_error::RunError;
 use crate::stats::mb_per_s;
-use crate::subject::{Engine, Opener, Topic};
+use crate::subject::{Opener, Topic};
+
+/// How long after the end of a timed phase what was due in it is still sent.
+const LATE: Duration = Duration::from_secs(10);
 
 /// Appends that a producer on a schedule has outstanding at most.
 const OPEN_APPENDS: usize = 1024;
@@ -25,7 +28,6 @@ struct Appended {
     append: Moved,
     tail: Option<Moved>,
     catch_up: Option<Moved>,
-    used: Used,
 }
 
 impl<O: Opener> Runner<'_, O> {
@@ -39,7 +41,7 @@ impl<O: Opener> Runner<'_, O> {
         if settings.catch_up > 0 {
             // What is caught up with comes from the disk: written before, and the engine reopened.
             self.open(state)?;
-            let load = Load { period: None, time: None, warm_up: Duration::ZERO, ..self.load() };
+            let load = Load { schedule: None, time: None, warm_up: Duration::ZERO, ..self.load() };
             let stage = self.stage(state.number, &self.content);
             let engine = state.engine.as_ref().expect("opened above");
             produce::run(engine, stage, load, &Go::new(&load), None, &mut state.sent)?;
@@ -48,8 +50,7 @@ impl<O: Opener> Runner<'_, O> {
         }
         self.open(state)?;
         let shape = settings.shape;
-        let (wrote, appended) = pair(
-            self.place,
+        let (wrote, appended) = self.beside(
             state.number,
             || {
                 uninterrupted(match settings.catch_up {
@@ -60,14 +61,24 @@ impl<O: Opener> Runner<'_, O> {
                     }
                 })
             },
-            || self.produce_and_follow(state),
+            || {
+                let State { number, engine, sent, .. } = state;
+                let engine = engine.as_ref().expect("opened before");
+                self.measured(Some(engine), |begin| {
+                    self.produce_and_follow(engine, *number, sent, begin)
+                })
+            },
         )?;
-        let Appended { append, tail, catch_up, used } = appended;
-        if let Some((wrote, _)) = &wrote {
+        let (Appended { append, tail, catch_up }, used) = appended;
+        if let Some((wrote, _)) = wrote.first() {
             outcome.granted = Some(wrote.granted);
         }
-        let written = wrote.as_ref().map(|(wrote, _)| mb_per_s(wrote.bytes, wrote.elapsed));
-        let read = wrote.and_then(|(_, read)| read).map(|read| mb_per_s(read.bytes, read.elapsed));
+        let written: Vec<_> =
+            wrote.iter().map(|(one, _)| mb_per_s(one.bytes, one.elapsed)).collect();
+        let reads = wrote.iter().filter_map(|(_, read)| read.as_ref());
+        let read: Vec<_> = reads.map(|one| mb_per_s(one.bytes, one.elapsed)).collect();
+        let written = ring_rate("append", &written, &mut outcome.notes);
+        let read = ring_rate("catch_up", &read, &mut outcome.notes);
         let is_short = settings.duration.is_some_and(|time| append.elapsed() < time / 2);
         if is_short && !self.interrupt.is_raised() {
             outcome.notes.push(format!(
@@ -85,11 +96,15 @@ impl<O: Opener> Runner<'_, O> {
         Ok(())
     }
 
-    fn produce_and_follow(&self, state: &mut State<O::Engine>) -> Result<Appended, RunError> {
-        let State { number, engine, sent, .. } = state;
-        let engine = engine.as_ref().expect("opened before");
-        let stage = self.stage(*number, &self.content);
-        let load = self.load();
+    fn produce_and_follow(
+        &self,
+        engine: &O::Engine,
+        round: u32,
+        sent: &mut Sent,
+        begin: Begin<'_>,
+    ) -> Result<Appended, RunError> {
+        let stage = self.stage(round, &self.content);
+        let load = Load { on_begin: Some(begin), ..self.load() };
         let (go, times, is_over) = (Go::new(&load), SendTimes::default(), AtomicBool::new(false));
         let before = sent.clone();
         let follow = |from, consumers| Follow {
@@ -102,9 +117,7 @@ impl<O: Opener> Runner<'_, O> {
             is_over: &is_over,
         };
         let (tail, catch_up) = (self.settings.tail, self.settings.catch_up);
-        let syncs_before = engine.syncs();
-        let meter = Meter::start(self.place.path());
-        let (append, tail, catch_up) = thread::scope(|scope| {
+        thread::scope(|scope| {
             let followers = [(From::End, tail), (From::Start, catch_up)].map(|(from, count)| {
                 let follow = follow(from, count);
                 (count > 0).then(|| scope.spawn(move || follow::run(engine, stage, follow)))
@@ -116,25 +129,28 @@ impl<O: Opener> Runner<'_, O> {
                 Some(thread) => thread.join().expect("a consumer panicked"),
                 None => Ok(None),
             });
-            Ok::<_, RunError>((append?, tail?, catch_up?))
-        })?;
-        let used = meter.stop().with_engine_syncs(syncs_before, engine.syncs());
-        Ok(Appended { append, tail, catch_up, used })
+            Ok(Appended { append: append?, tail: tail?, catch_up: catch_up? })
+        })
     }
 
     fn load(&self) -> Load<'_> {
         let settings = self.settings;
-        let per_producer = |batches_per_s: f64| {
-            Duration::from_secs_f64(f64::from(settings.producers) / batches_per_s)
+        let schedule = |per_s| Schedule {
+            per_s,
+            arrivals: settings.arrivals,
+            burst: settings.burst,
+            seed: settings.seed,
+            late: LATE,
         };
         Load {
             topic: Topic::Written,
             first_partition: 0,
             plan: &self.plan,
             in_flight: self.in_flight(),
-            period: self.batches_per_s.map(per_producer),
+            schedule: self.batches_per_s.map(schedule),
             time: settings.duration.map(|time| settings.warm_up + time),
             warm_up: settings.warm_up,
+            on_begin: None,
             on_answer: None,
         }
     }

@@ -29,10 +29,16 @@ impl<O: Opener> Runner<'_, O> {
             self.place,
             number,
             || uninterrupted(self.ceiling.synced_once(samples, DURABLE_BUDGET)),
-            || self.measured(Some(engine), || durable::run(engine, stage, samples, DURABLE_BUDGET)),
+            || {
+                self.measured(Some(engine), |begin| {
+                    durable::run(engine, stage, samples, DURABLE_BUDGET, begin)
+                })
+            },
         )?;
+        let ((moved, sent), used) = durable;
+        durable::check(engine, stage, 0, &sent)?;
         let ceiling = synced.as_ref().map(|synced| synced.best().1.percentile_us(50.0));
-        self.add(outcome, "durable", durable, ceiling);
+        self.add(outcome, "durable", (moved, used), ceiling);
         outcome.synced.merge(&synced.unwrap_or_default());
         Ok(())
     }
@@ -81,10 +87,13 @@ impl<O: Opener> Runner<'_, O> {
             let rates = rates.collect::<Result<Vec<f64>, CeilingError>>();
             uninterrupted(rates.map(|rates| rates.into_iter().fold(0.0, f64::max)))
         };
-        let (ceiling, moved) = pair(self.place, number, ring, || {
-            self.measured(Some(engine), || durable::many(engine, stage, first, plan, MANY_TIME))
+        let (ceiling, ((moved, sent), used)) = pair(self.place, number, ring, || {
+            self.measured(Some(engine), |begin| {
+                durable::many(engine, stage, first, plan, MANY_TIME, begin)
+            })
         })?;
-        self.add(outcome, name, moved, ceiling);
+        durable::check(engine, stage, first, &sent)?;
+        self.add(outcome, name, (moved, used), ceiling);
         Ok(())
     }
 }

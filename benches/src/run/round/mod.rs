@@ -5,6 +5,7 @@ mod durables;
 mod openings;
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use super::preset::Step;
@@ -14,7 +15,7 @@ use crate::ceiling::{Ceiling, CeilingError};
 use crate::content::Content;
 use crate::interrupt::Interrupt;
 use crate::kept::Kept;
-use crate::pairs::pair;
+use crate::pairs::{self, pair};
 use crate::phases::files::{self, Written, topic_dir};
 use crate::phases::moved::Moved;
 use crate::phases::{Stage, poll};
@@ -22,8 +23,11 @@ use crate::place::Place;
 use crate::plan::{Plan, Sent};
 use crate::results::{Figure, PhaseRound};
 use crate::run_error::RunError;
-use crate::stats::mb_per_s;
+use crate::stats::{mb_per_s, overall_rate};
 use crate::subject::{Demand, Engine, Opener};
+
+/// How far the ring's figures before and after a phase may differ untold, as a share of the larger.
+const RING_CHANGED: f64 = 0.3;
 
 /// What all rounds share.
 pub(super) struct Runner<'a, O> {
@@ -53,8 +57,8 @@ struct State<E> {
     sent: Sent,
 }
 
-/// A phase of the engine, and what it used.
-type Measured = (Moved, Used);
+/// A phase calls it once, when what it does begins to count.
+type Begin<'a> = &'a (dyn Fn() + Sync);
 
 impl<O: Opener> Runner<'_, O> {
     /// Runs a round. `note` is called as each step begins, with its number from 0 and its name.
@@ -105,19 +109,19 @@ impl<O: Opener> Runner<'_, O> {
         self.open(state)?;
         let State { number, engine, sent, .. } = state;
         let engine = engine.as_ref().expect("opened before");
-        let (read, polled) = pair(
-            self.place,
+        let (read, polled) = self.beside(
             *number,
-            || uninterrupted(self.ceiling.read_once(self.ceiling_bytes, settings.shape)),
+            || self.read_ring(),
             || {
-                self.measured(Some(engine), || {
+                self.measured(Some(engine), |begin| {
+                    begin();
                     let (partitions, consumers) = (settings.partitions, settings.consumers);
                     let is_retained = settings.log.has_retention();
                     poll::run(engine, stage, sent, partitions, consumers, is_retained)
                 })
             },
         )?;
-        let ceiling = read.map(|read| mb_per_s(read.bytes, read.elapsed));
+        let ceiling = ring_rate("poll", &read, &mut outcome.notes);
         self.add(outcome, "poll", polled, ceiling);
         Ok(())
     }
@@ -135,29 +139,65 @@ impl<O: Opener> Runner<'_, O> {
             producers: settings.producers,
             is_retained: settings.log.has_retention(),
         };
-        let (read, verified) = pair(
-            self.place,
+        let (read, verified) = self.beside(
             state.number,
-            || uninterrupted(self.ceiling.read_once(self.ceiling_bytes, settings.shape)),
-            || self.measured(None, || files::run(stage, written)),
+            || self.read_ring(),
+            || {
+                self.measured(None, |begin| {
+                    begin();
+                    files::run(stage, written)
+                })
+            },
         )?;
-        let ceiling = read.map(|read| mb_per_s(read.bytes, read.elapsed));
+        let ceiling = ring_rate("verify", &read, &mut outcome.notes);
         self.add(outcome, "verify", verified, ceiling);
         Ok(())
     }
 
-    /// Runs a phase and counts what it uses; `engine` is the one that works in it, if any.
-    fn measured(
+    /// A throughput phase of the engine beside the ring's, in turns. Where the appends end by a time
+    /// the ring cannot do as much as the engine: it works before the phase and after it then, so that
+    /// a disk that tires or is throttled meanwhile lowers both. The ring's figures, none when the user
+    /// stopped it.
+    fn beside<C, E>(
+        &self,
+        round: u32,
+        ring: impl Fn() -> Result<Option<C>, RunError>,
+        engine: impl FnOnce() -> Result<E, RunError>,
+    ) -> Result<(Vec<C>, E), RunError> {
+        let (figures, measured) = match self.settings.duration {
+            None => {
+                let (one, measured) = pair(self.place, round, ring, engine)?;
+                ([one, None], measured)
+            }
+            Some(_) => pairs::around(self.place, ring, engine)?,
+        };
+        Ok((figures.into_iter().flatten().collect(), measured))
+    }
+
+    /// What the ring reads of the files that it has written.
+    fn read_ring(&self) -> Result<Option<f64>, RunError> {
+        let read = uninterrupted(self.ceiling.read_once(self.ceiling_bytes, self.settings.shape))?;
+        Ok(read.map(|read| mb_per_s(read.bytes, read.elapsed)))
+    }
+
+    /// Runs a phase, and counts what it uses from the moment on at which it begins to count: what a
+    /// warm-up costs is as little on the account as its bytes. `engine` works in it, if any.
+    fn measured<T>(
         &self,
         engine: Option<&O::Engine>,
-        phase: impl FnOnce() -> Result<Moved, RunError>,
-    ) -> Result<Measured, RunError> {
+        phase: impl FnOnce(Begin<'_>) -> Result<T, RunError>,
+    ) -> Result<(T, Used), RunError> {
+        let (begun, dir) = (OnceLock::new(), self.place.path());
         let syncs = || engine.and_then(Engine::syncs);
-        let before = syncs();
-        let meter = Meter::start(self.place.path());
-        let moved = phase()?;
-        let used = meter.stop();
-        Ok((moved, used.with_engine_syncs(before, syncs())))
+        let begin = || {
+            begun.get_or_init(|| (syncs(), Meter::start(dir)));
+        };
+        let measured = phase(&begin)?;
+        let used = begun.get().map(|(before, meter): &(_, Meter)| {
+            let used = meter.stop();
+            used.with_engine_syncs(*before, syncs())
+        });
+        Ok((measured, used.unwrap_or_default()))
     }
 
     fn stage<'b>(&'b self, round: u32, content: &'b Content) -> Stage<'b> {
@@ -175,10 +215,9 @@ impl<O: Opener> Runner<'_, O> {
 
     fn opened(&self, dir: &Path, after_kill: bool) -> Result<O::Engine, RunError> {
         let demand = Demand { after_kill, ..self.settings.demand(&self.content, self.in_flight()) };
-        self.opener.open(dir, demand).map_err(|source| RunError::Engine {
-            doing: format!("opening the engine in {}", dir.display()),
-            source,
-        })
+        self.opener
+            .open(dir, demand, self.interrupt)
+            .map_err(|source| RunError::opening(dir, source))
     }
 
     /// Closes the engine if it is open.
@@ -193,7 +232,7 @@ impl<O: Opener> Runner<'_, O> {
         &self,
         outcome: &mut Outcome,
         name: &str,
-        (moved, used): Measured,
+        (moved, used): (Moved, Used),
         ceiling: Option<f64>,
     ) {
         let mut phases = outcome.phases.iter_mut();
@@ -226,10 +265,42 @@ impl<O: Opener> Runner<'_, O> {
     }
 }
 
+/// The ceiling of a phase from what the ring did before it and after it; where these differ, a
+/// reader is told.
+fn ring_rate(phase: &str, rates: &[f64], notes: &mut Vec<String>) -> Option<f64> {
+    if let [before, after] = rates
+        && (before - after).abs() > RING_CHANGED * before.max(*after)
+    {
+        notes.push(format!(
+            "The ring did {before:.0} MB/s before {phase} and {after:.0} MB/s after it: the disk changed \
+             meanwhile, and so the share of the ceiling holds for no moment of it."
+        ));
+    }
+    overall_rate(rates)
+}
+
 /// The ceiling's figure, or None when the user stopped it: what the engine did beside it counts.
 fn uninterrupted<C>(measured: Result<C, CeilingError>) -> Result<Option<C>, RunError> {
     match measured.map_err(RunError::from) {
         Err(error) if error.is_interrupt() => Ok(None),
         measured => measured.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_before_and_after_is_one_ceiling_and_its_change_is_told() {
+        let mut notes = Vec::new();
+        assert_eq!(ring_rate("append", &[], &mut notes), None);
+        assert_eq!(ring_rate("append", &[500.0], &mut notes), Some(500.0));
+        assert_eq!(ring_rate("append", &[900.0, 900.0], &mut notes), Some(900.0));
+        assert!(notes.is_empty());
+        // A gigabyte each: 1 s and 9 s.
+        let rate = ring_rate("append", &[1000.0, 1000.0 / 9.0], &mut notes).unwrap();
+        assert!((rate - 200.0).abs() < 1e-9, "{rate}");
+        assert!(notes[0].contains("1000 MB/s before append and 111 MB/s after"), "{notes:?}");
     }
 }
