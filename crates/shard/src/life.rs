@@ -152,6 +152,9 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
     /// Closes one partition.
     pub(crate) fn close(self: &Rc<Self>, id: PartitionId, reply: Reply<(), ControlError>) {
         let begun = self.partitions.borrow_mut().begin_closing(id);
+        if begun.is_ok() {
+            self.forget_retention(id);
+        }
         let partition = match begun {
             Ok(Some(partition)) => partition,
             Ok(None) => return reply.send(Ok(())),
