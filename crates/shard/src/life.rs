@@ -111,6 +111,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
         place: Place,
         config: LogConfig,
     ) -> Result<OpenReport, ControlError> {
+        self.forget_retention(id);
         let shared = match self.watch.of_log(id) {
             Some(observer) => self.shared.observed_by(observer),
             None => self.shared.clone(),

@@ -52,8 +52,8 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
         });
     }
 
-    /// The partition's life ends here, and its rule with it: the next one under this id may be
-    /// another topic's, which is told its own.
+    /// A life of the partition ends or begins, and has no rule until it is told one: it may be
+    /// another topic's than the one before.
     pub(crate) fn forget_retention(&self, id: PartitionId) {
         self.retentions.rules.borrow_mut().remove(&id);
     }
