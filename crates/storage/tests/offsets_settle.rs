@@ -146,6 +146,22 @@ fn what_is_deleted_lies_below_what_stays() {
             stays(&sim, "segments were deleted");
         });
     }
+    // Where that cannot be made durable, nobody knows what is, and nothing goes.
+    for sim in all_killed() {
+        sim.run(async {
+            let fault = Fault::fail(errno::EIO).of(IoOp::Sync).on(FILE).for_ever();
+            let fault = sim.disk().inject(fault);
+            let made = Fault::fail(errno::EIO).of(IoOp::Open).on("consumer_offsets.tmp");
+            sim.disk().inject(made.for_ever());
+            let log = open(sim.platform(), small_segments()).await;
+            assert_eq!(log.delete_segments(9).await.unwrap().segments, 0);
+            assert!(sim.disk().hits(fault) > 0);
+            sim.disk().lift_all();
+            assert!(log.delete_segments(9).await.unwrap().segments > 0);
+            stays(&sim, "segments were deleted at last");
+            log.close().await.unwrap();
+        });
+    }
     // Of what was stored in this life, too; where it cannot be, what was stored before counts.
     let sim = Sim::new(1);
     sim.run(async {
