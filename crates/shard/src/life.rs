@@ -111,6 +111,7 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
         place: Place,
         config: LogConfig,
     ) -> Result<OpenReport, ControlError> {
+        self.forget_retention(id);
         let shared = match self.watch.of_log(id) {
             Some(observer) => self.shared.observed_by(observer),
             None => self.shared.clone(),
@@ -152,6 +153,9 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
     /// Closes one partition.
     pub(crate) fn close(self: &Rc<Self>, id: PartitionId, reply: Reply<(), ControlError>) {
         let begun = self.partitions.borrow_mut().begin_closing(id);
+        if begun.is_ok() {
+            self.forget_retention(id);
+        }
         let partition = match begun {
             Ok(Some(partition)) => partition,
             Ok(None) => return reply.send(Ok(())),

@@ -107,11 +107,6 @@ impl<P: Platform> Partitions<P> {
         ids
     }
 
-    /// True where the shard has the partition, in whatever state.
-    pub(crate) fn knows(&self, id: PartitionId) -> bool {
-        self.entries.contains_key(&id)
-    }
-
     /// Takes an open partition out of service.
     pub(crate) fn fail(&mut self, id: PartitionId, reason: FailureReason) -> PartitionFailure {
         let failure = failure(id, &reason);

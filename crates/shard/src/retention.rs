@@ -2,7 +2,7 @@
 //! second; and on demand.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const PASS_EVERY: Duration = Duration::from_millis(900);
 /// The rules of a shard's partitions; those that keep everything have none.
 #[derive(Default)]
 pub(crate) struct Retentions {
-    rules: RefCell<HashMap<PartitionId, Retention>>,
+    rules: RefCell<BTreeMap<PartitionId, Retention>>,
     /// A task looks after them.
     runs: Cell<bool>,
 }
@@ -52,17 +52,19 @@ impl<P: Platform, L: Lend<BytesOf<P>>> State<P, L> {
         });
     }
 
+    /// A life of the partition ends or begins, and has no rule until it is told one: it may be
+    /// another topic's than the one before.
+    pub(crate) fn forget_retention(&self, id: PartitionId) {
+        self.retentions.rules.borrow_mut().remove(&id);
+    }
+
     /// One pass. False where no rule is left.
     async fn retain_all(self: &Rc<Self>) -> bool {
-        let rules: Vec<_> =
-            self.retentions.rules.borrow().iter().map(|(id, rule)| (*id, *rule)).collect();
-        for (id, rule) in rules {
-            let partition = self.partitions.borrow().get(id);
-            let Some(partition) = partition else {
-                // Closed, not about to be recovered: an opening that follows is told anew.
-                if !self.partitions.borrow().knows(id) {
-                    self.retentions.rules.borrow_mut().remove(&id);
-                }
+        let ids: Vec<_> = self.retentions.rules.borrow().keys().copied().collect();
+        for id in ids {
+            // As it stands when its turn has come: it may be another life's by now.
+            let rule = self.retentions.rules.borrow().get(&id).copied();
+            let Some((rule, partition)) = rule.zip(self.partitions.borrow().get(id)) else {
                 continue;
             };
             let running = self.tasks.enter();

@@ -10,7 +10,7 @@ use corelog_format::{BatchBuilder, ConsumerKind, Message};
 use corelog_io::Clock;
 use corelog_io::sim::Sim;
 use corelog_shard::{Client, ClientLimits, Follow, Shards};
-use corelog_storage::{Ack, ConsumerKey, Retention};
+use corelog_storage::{Ack, ConsumerKey, Place, Retention};
 
 /// What a topic's owner is promised.
 const WITHIN: Duration = Duration::from_secs(1);
@@ -100,6 +100,34 @@ fn a_rule_that_is_taken_back_ends() {
         assert!(start(&client).await > acted, "and again");
         close(&shards).await;
     });
+}
+
+/// A rule goes with the life that was told it, however soon the next one begins: that may be another
+/// topic's, which keeps everything.
+#[test]
+fn a_rule_ends_with_the_partition_that_was_told_it() {
+    let by_size = Retention { expiry: None, sealed_bytes: Some(2 * SEGMENT) };
+    for after_ms in [0, 100, 450, 850] {
+        let sim = Sim::new(after_ms);
+        sim.run(async {
+            let (shards, client) = filled(&sim).await;
+            tell(&shards, 0, by_size);
+            sim.clock().sleep(Duration::from_millis(3_600 + after_ms)).await;
+            assert!(start(&client).await > 0);
+            shards.close(id(0)).await.unwrap();
+            let emptied = Place { dir: "/emptied".into(), incarnation: 2, ..place(id(0)) };
+            shards.open(id(0), emptied.clone(), config()).await.unwrap();
+            for number in 0..40 {
+                client.append(id(0), large(number), Ack::Durable).await.unwrap();
+            }
+            sim.clock().sleep(5 * WITHIN).await;
+            assert_eq!(start(&client).await, 0, "{after_ms} ms: it was told nothing");
+            tell(&shards, 0, by_size);
+            sim.clock().sleep(WITHIN).await;
+            assert!(start(&client).await > 0, "{after_ms} ms: it was told");
+            close(&shards).await;
+        });
+    }
 }
 
 /// What somebody has not read holds it up, and a group that goes does no more.

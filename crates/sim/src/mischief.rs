@@ -85,7 +85,12 @@ pub(crate) fn rot(world: &World, partition: usize, rng: &mut Rng) {
     if world.sim.disk().flip_bit(path, byte, bit).is_ok() {
         world.note(&format!("p{partition} bit {bit} of byte {byte} of segment {segment} flips"));
         world.hit(Probe::Rotted);
-        world.parts[partition].oracle.borrow_mut().harmed(*segment, byte..byte + 1);
+        let part = &world.parts[partition];
+        let mut oracle = part.oracle.borrow_mut();
+        oracle.harmed(*segment, byte..byte + 1);
+        if part.opening.get() {
+            oracle.rots_while_opening(mark(world, partition).unwrap_or_default());
+        }
     }
 }
 

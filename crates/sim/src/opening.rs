@@ -92,6 +92,8 @@ impl Engine {
     pub(crate) async fn open(&self, world: &World, partition: usize) -> Result<(), Control> {
         let _opening = Opening::begin(world, partition);
         before_opening(world, partition);
+        // Who opens a partition tells it of its topic anew.
+        world.parts[partition].ruled.set(false);
         let mut opened = self.open_once(world, partition).await;
         if let Err(Control::OtherLife(found)) = opened
             && found < world.parts[partition].incarnation.get()

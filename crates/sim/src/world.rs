@@ -32,7 +32,7 @@ pub(crate) struct Part {
     pub(crate) endings: Cell<u64>,
     /// The life of its id that the catalog has.
     pub(crate) incarnation: Cell<u64>,
-    /// Its shard was told of a retention rule in this life of the process, and may act on it.
+    /// Its shard was told of a retention rule since it was opened, and may act on it.
     pub(crate) ruled: Cell<bool>,
     /// An append was answered `Poisoned` since it was opened.
     pub(crate) poisoned: Cell<bool>,

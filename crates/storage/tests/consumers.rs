@@ -114,7 +114,6 @@ fn the_table_grows_up_to_its_limit() {
     assert_eq!(file.len(), 2 * 16_384);
 }
 
-/// One store answers all who came before it, and nobody who waits for nothing costs a store.
 /// A group's id is never used again: what comes late for one that was deleted would keep messages for
 /// ever.
 #[test]
@@ -145,6 +144,59 @@ fn nothing_is_stored_for_groups_that_are_gone() {
     });
 }
 
+/// What groups had stored that are gone goes durably within a second, though nobody stores anything:
+/// after a crash it would keep segments from being deleted.
+#[test]
+fn what_groups_had_stored_that_are_gone_does_not_come_back() {
+    let sim = Sim::new(14);
+    sim.run(async {
+        let log = log_of(&sim, 3).await;
+        log.flush(Ack::Durable).await.unwrap();
+        for who in [group(0), group(1)] {
+            log.store_offset(who, 1, Ack::Durable).await.unwrap();
+        }
+        log.keep_groups(&Arc::from([1]), 2);
+        sim.clock().sleep(Duration::from_millis(1_100)).await;
+    });
+    sim.disk().power_cut(1);
+    sim.run(async {
+        let log = open(sim.platform(), small_segments()).await;
+        let told = [group(0), group(1)].map(|who| log.consumer_offset(who).unwrap());
+        assert_eq!(told, [None, Some(1)]);
+        log.close().await.unwrap();
+    });
+}
+
+/// A store is answered when it is in force, or when it is durable; with `enforce_fsync` always then,
+/// whatever was asked for.
+#[test]
+fn a_stored_offset_is_as_durable_as_was_asked_for() {
+    for (enforce_fsync, ack) in [
+        (false, Ack::Appended),
+        (false, Ack::Written),
+        (false, Ack::Durable),
+        (true, Ack::Appended),
+        (true, Ack::Durable),
+    ] {
+        let sim = Sim::new(15);
+        let config = LogConfig { enforce_fsync, ..small_segments() };
+        sim.run(async {
+            let log = open(sim.platform(), config.clone()).await;
+            append_wait(&log, &batch(1, &[10; 3]), Ack::Durable).await;
+            log.store_offset(consumer(1), 2, ack).await.unwrap();
+        });
+        sim.disk().power_cut(1);
+        sim.run(async {
+            let log = open(sim.platform(), config).await;
+            let stored = log.consumer_offset(consumer(1)).unwrap();
+            let waits = enforce_fsync || ack != Ack::Appended;
+            assert_eq!(stored, waits.then_some(2), "{enforce_fsync}, {ack:?}");
+            log.close().await.unwrap();
+        });
+    }
+}
+
+/// One store answers all who came before it, and nobody who waits for nothing costs a store.
 #[test]
 fn stores_are_grouped() {
     let sim = Sim::new(4);

@@ -105,19 +105,33 @@ fn what_was_found_is_durable_within_a_second_and_when_it_is_closed() {
     }
 }
 
-/// The next store writes over the only slot that a power cut would surely leave.
+/// The next store writes over the only slot that a power cut would surely leave: what was found is
+/// durable before the first byte of that.
 #[test]
 fn a_store_over_what_was_found_loses_neither() {
     for (number, sim) in all_killed().iter().enumerate() {
-        sim.run_until_halt(10 + number as u64 % 40, async {
+        sim.disk().inject(Fault::halt().of(IoOp::Write).on(FILE));
+        let ended = sim.run_until_halt(u64::MAX, async {
             let log = open(sim.platform(), small_segments()).await;
             log.store_offset(consumer(1), LAST + 1, Ack::Durable).await.unwrap();
         });
-        for cut in 0..20 {
+        assert!(ended.is_none(), "it stops while it writes");
+        for cut in 0..40 {
             let (stored, report) = after_cut(sim, cut);
             assert!(report.damage.is_empty(), "{number}, cut {cut}: {report:?}");
-            assert!([BEFORE, LAST, LAST + 1].map(Some).contains(&stored), "{stored:?}");
+            assert!([LAST, LAST + 1].map(Some).contains(&stored), "{number}: {stored:?}");
         }
+    }
+    // One that was answered is there, whatever the file's name was when it was found.
+    for sim in all_killed() {
+        sim.run(async {
+            let log = open(sim.platform(), small_segments()).await;
+            log.store_offset(consumer(1), LAST + 1, Ack::Durable).await.unwrap();
+            for cut in 0..20 {
+                assert_eq!(after_cut(&sim, cut).0, Some(LAST + 1), "cut {cut}");
+            }
+            log.close().await.unwrap();
+        });
     }
 }
 
@@ -130,6 +144,22 @@ fn what_is_deleted_lies_below_what_stays() {
             let start = log.delete_segments(9).await.unwrap().start;
             assert!(start > BEFORE + 1, "{start}");
             stays(&sim, "segments were deleted");
+        });
+    }
+    // Where that cannot be made durable, nobody knows what is, and nothing goes.
+    for sim in all_killed() {
+        sim.run(async {
+            let fault = Fault::fail(errno::EIO).of(IoOp::Sync).on(FILE).for_ever();
+            let fault = sim.disk().inject(fault);
+            let made = Fault::fail(errno::EIO).of(IoOp::Open).on("consumer_offsets.tmp");
+            sim.disk().inject(made.for_ever());
+            let log = open(sim.platform(), small_segments()).await;
+            assert_eq!(log.delete_segments(9).await.unwrap().segments, 0);
+            assert!(sim.disk().hits(fault) > 0);
+            sim.disk().lift_all();
+            assert!(log.delete_segments(9).await.unwrap().segments > 0);
+            stays(&sim, "segments were deleted at last");
+            log.close().await.unwrap();
         });
     }
     // Of what was stored in this life, too; where it cannot be, what was stored before counts.

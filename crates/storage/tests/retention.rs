@@ -91,6 +91,28 @@ fn what_is_active_stays_and_goes_when_it_was_sealed() {
     });
 }
 
+/// One pass of a shard's cleaner holds up its other partitions for sixteen segments and no longer.
+#[test]
+fn a_pass_drops_sixteen_segments_at_most() {
+    let by_size = Retention { sealed_bytes: Some(3 << 20), ..Retention::default() };
+    for (rule, left) in [(older_than(HOUR), 0), (by_size, 2)] {
+        let sim = Sim::new(9);
+        sim.run(async {
+            let log = open(sim.platform(), small_segments()).await;
+            for tag in 0..41 {
+                append_wait(&log, &batch(tag, &[1 << 20]), Ack::Durable).await;
+            }
+            sim.clock().sleep(HOUR).await;
+            assert_eq!(logs(&sim).len(), 41, "each batch has a segment");
+            for dropped in [16, 16, 8 - left, 0] {
+                assert_eq!(log.retain(rule).await.unwrap().segments, dropped, "{rule:?}");
+            }
+            assert_eq!(logs(&sim).len(), 1 + left);
+            log.close().await.unwrap();
+        });
+    }
+}
+
 /// A producer dates its messages in ten years, in seconds, in milliseconds, at 0: they are as old
 /// as they are here.
 #[test]

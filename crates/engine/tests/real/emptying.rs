@@ -142,6 +142,14 @@ fn a_purge_that_fails_half_way_is_told_and_ended_later() {
     engine.close_blocking().expect("nothing is wrong");
     let (engine, client) = reopened(&data, 1);
     assert_eq!(client.poll_blocking(P, Poll::first()).expect("it is served").messages(), 1);
+    // Without an opening in between, too: lives that never got a directory are over as well.
+    refuse_writes(&partition, true);
+    for _ in 0..2 {
+        assert!(client.catalog().purge_topic(0, 0).wait().is_err());
+    }
+    refuse_writes(&partition, false);
+    client.catalog().purge_topic(0, 0).wait().expect("nothing is in the way");
+    assert!(client.poll_blocking(P, Poll::first()).expect("it is served").is_empty());
     engine.close_blocking().expect("nothing is wrong");
 }
 

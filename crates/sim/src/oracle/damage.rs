@@ -104,6 +104,15 @@ impl Oracle {
         self.damage.cut_from = cut_from;
     }
 
+    /// A bit has flipped while the partition is being opened, with the durable mark there by then:
+    /// whether the opening has read it before, nobody knows.
+    pub(crate) fn rots_while_opening(&mut self, mark: Mark) {
+        let before = self.damage.cut_from;
+        self.opens_at(mark);
+        let both = [before, self.damage.cut_from];
+        self.damage.cut_from = both.into_iter().flatten().min();
+    }
+
     /// The opening is over.
     pub(super) fn opening_is_over(&mut self) {
         self.damage.cut_from = None;

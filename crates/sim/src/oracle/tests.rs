@@ -149,6 +149,15 @@ fn damage_excuses_what_lies_at_it_and_no_more() {
     oracle.opens_at(mark(second));
     oracle.check_end(0).unwrap_err();
     oracle.check_end(1).unwrap();
+    // One that comes while it is opened takes nothing back of what is there already.
+    oracle.rots_while_opening(mark(second + 1_000));
+    oracle.check_end(0).unwrap_err();
+    oracle.check_end(1).unwrap();
+    oracle.harmed(0, 0..1);
+    oracle.rots_while_opening(mark(second));
+    oracle.check_end(0).unwrap_err();
+    oracle.rots_while_opening(mark(0));
+    oracle.check_end(0).unwrap();
 }
 
 fn who(id: u32) -> ConsumerKey {
