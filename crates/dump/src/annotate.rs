@@ -11,6 +11,9 @@ use crate::render::HumanValue;
 use crate::style::Colour;
 use crate::time::Utc;
 
+/// Bytes of the shortest batch: a header, and the frame of an empty message.
+pub(crate) const BATCH_BYTES_MIN: usize = batch_header::LEN + frame_header::LEN;
+
 /// What a piece is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -102,7 +105,8 @@ impl Frames {
         let value = || number(header, field);
         match *field {
             batch_header::BATCH_LENGTH => {
-                let (least, have) = (304, (batch_header::LEN + body.len()) as u128);
+                let (least, have) =
+                    (BATCH_BYTES_MIN as u128, (batch_header::LEN + body.len()) as u128);
                 match value() {
                     v if v < least || v > u128::from(BATCH_BYTES_MAX) => {
                         Some(format!("not in {least}..={BATCH_BYTES_MAX}"))

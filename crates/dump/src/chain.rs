@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use corelog_format::segment_file_name;
+use corelog_format::{Manifest, segment_file_name};
 
 use crate::durable::Durable;
 use crate::report::{Fault, Finding, Report, Said};
@@ -17,6 +17,7 @@ use crate::walk::Verdict;
 /// - Segments follow one another without gap or overlap, as far as batches reach.
 /// - The segment that the log begins with, as the manifest says, exists, and the one that the durable
 ///   mark stands in.
+/// - Where the mark stands at the start of a segment the batches before it reach up to there.
 pub(crate) fn hold_together(reports: &mut Vec<Report>, dir: &Path, durable: &Durable) {
     let last_with_data = reports.iter().rposition(|report| report.batches > 0).unwrap_or(0);
     for at in 0..last_with_data {
@@ -30,6 +31,7 @@ pub(crate) fn hold_together(reports: &mut Vec<Report>, dir: &Path, durable: &Dur
             report.verdict = Verdict::Corrupt;
         }
     }
+    ends_before_the_mark(reports, last_with_data, dir, durable);
     if let Some(first_retained) = durable.first_retained() {
         for report in reports.iter_mut() {
             if report.last_offset.is_some_and(|last| last < first_retained) {
@@ -45,9 +47,7 @@ pub(crate) fn hold_together(reports: &mut Vec<Report>, dir: &Path, durable: &Dur
     let marked = durable.marked_segment().filter(|marked| Some(*marked) != first);
     for offset in first.into_iter().chain(marked) {
         let path = dir.join(segment_file_name(offset));
-        // Looked for on the disk, not in the list: it may have been created since the listing.
-        let is_there = std::fs::symlink_metadata(&path).is_ok_and(|about| about.is_file());
-        if !is_there && !reports.iter().any(|r| r.named_offset == Some(offset)) {
+        if !is_file(&path) && !reports.iter().any(|r| r.named_offset == Some(offset)) {
             reports.push(lost_segment(&path, offset));
         }
     }
@@ -67,6 +67,38 @@ fn broken_chain(report: &Report, begins: Option<u64>) -> Fault {
     let position = report.bytes - report.zero_tail;
     let (offset, field, resumes) = (ends, "next_segment", None);
     Fault { position, offset, field, expected, found, detail, resumes }
+}
+
+/// The mark stands at the start of a segment, and the last batches, which the report with this number
+/// is on, end before that, though nothing of them is damaged.
+fn ends_before_the_mark(reports: &mut [Report], number: usize, dir: &Path, durable: &Durable) {
+    let Some(Manifest { first_offset, mark, .. }) = durable.manifest() else { return };
+    let is_listed = |first| reports.iter().any(|report| report.named_offset == Some(first));
+    let Some(report) = reports.get(number) else { return };
+    let ends = if report.batches > 0 { report.next_offset() } else { Some(*first_offset) };
+    let Some(ends) = ends.filter(|ends| mark.position == 0 && *ends < mark.segment) else { return };
+    // A log that has rolled since the listing goes on in a file that was not looked at.
+    let goes_on = !is_listed(ends) && is_file(&dir.join(segment_file_name(ends)));
+    if report.verdict == Verdict::Corrupt || goes_on {
+        return;
+    }
+    let begins = mark.segment;
+    let report = &mut reports[number];
+    report.verdict = Verdict::Corrupt;
+    report.faults.push(Fault {
+        position: report.bytes - report.zero_tail,
+        offset: Some(ends),
+        field: "next_segment",
+        expected: Said::Number(begins),
+        found: Said::Number(ends),
+        detail: format!("the log ends before {ends}, and all before {begins} was durable"),
+        resumes: None,
+    });
+}
+
+/// Looked for on the disk, not in the list: it may have been created since the listing.
+fn is_file(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|about| about.is_file())
 }
 
 /// The manifest says that a segment is part of the log, and it is not there.

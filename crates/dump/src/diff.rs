@@ -182,6 +182,7 @@ fn place(source: &mut Source, known: Known, start: Start, at: u64) -> Result<Pla
     })?;
     let window = source.window(at, SHOWN_BYTES as u64)?;
     place.bytes = window[..window.len().min(SHOWN_BYTES)].to_vec();
+    source.intact()?;
     Ok(place)
 }
 

@@ -1,22 +1,26 @@
 //! `hex`: the bytes of one batch, sound or damaged, with the names of its fields.
 
 mod print;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
 
 use corelog_format::layout::{Field, batch_header, index_entry, manifest};
-use corelog_format::{BATCH_BYTES_MAX, FormatError};
+use corelog_format::{BATCH_BYTES_MAX, BatchHeader, FormatError};
 
-use crate::annotate;
+use crate::annotate::{self, BATCH_BYTES_MIN};
 use crate::discover::{Partition, Segment};
 use crate::failure::{Failure, Shown};
 use crate::seek::Index;
 use crate::select::Selection;
 use crate::session::Session;
-use crate::source::{Links, Source};
+use crate::source::{Access, Links, Source};
 use crate::verify;
 use crate::visit::wanted;
 use crate::walk::{Event, Flow, Known, Start, walk_from};
 
-use print::Printer;
+use print::{Printer, Wanted};
 
 /// What is looked for.
 #[derive(Debug, Clone, Copy)]
@@ -66,13 +70,14 @@ pub(crate) fn run(
                 Err(failure) => return Err(failure),
             };
             let known = verify::known(partition, segment, &durable);
-            let mut hex = Hex { session, segment, target, look };
-            if source.again_if_cut(|source| hex.found(source, known, &selection))? {
-                return Ok(());
+            let hex = Hex { access: session.access, segment, target };
+            let found = source.again_if_cut(|source| hex.find(source, known, &selection))?;
+            if let Some(found) = found {
+                return found.show(session, &segment.path, target, look);
             }
         }
     }
-    let path = partitions.first().map_or(std::path::Path::new(""), |first| &first.dir);
+    let path = partitions.first().map_or(Path::new(""), |first| &first.dir);
     Err(Failure::not_ours(
         path,
         match target {
@@ -87,7 +92,7 @@ pub(crate) fn run(
 /// Shows the record of an index or a manifest that holds byte `at`.
 pub(crate) fn record(
     session: &mut Session,
-    path: &std::path::Path,
+    path: &Path,
     at: u64,
     look: Look,
 ) -> Result<(), Failure> {
@@ -96,7 +101,7 @@ pub(crate) fn record(
         true => (&index_entry::FIELDS, index_entry::LEN),
         false => (&manifest::FIELDS, manifest::LEN),
     };
-    let access = crate::source::Access { map: false, ..session.access };
+    let access = Access { map: false, ..session.access };
     let mut source = Source::open(path, Links::Follow, access)?;
     if at >= source.len() {
         let why = format!("byte {at} is behind its end, {}", source.len());
@@ -110,11 +115,30 @@ pub(crate) fn record(
     printer.end()
 }
 
+/// A target, looked for in one segment.
 struct Hex<'a> {
-    session: &'a mut Session,
+    access: Access,
     segment: &'a Segment,
     target: Target,
-    look: Look,
+}
+
+/// What the target names. Its bytes are a copy: a file may be cut while they are printed.
+struct Found {
+    at: u64,
+    bytes: Vec<u8>,
+    is: Is,
+}
+
+/// A batch, or what stands where one should be.
+enum Is {
+    Batch {
+        base_offset: u64,
+    },
+    /// Damage that begins at `from`.
+    Damage {
+        from: u64,
+        why: FormatError,
+    },
 }
 
 /// Bytes that are no batch where one should be.
@@ -127,16 +151,16 @@ struct Damaged {
 }
 
 impl Hex<'_> {
-    /// Shows the target, if this segment has it.
-    fn found(
-        &mut self,
+    /// The target, if this segment has it.
+    fn find(
+        &self,
         source: &mut Source,
         known: Known,
         selection: &Selection,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Option<Found>, Failure> {
         let start = self.start(source, known, selection)?;
         let len = source.len();
-        let (mut found, mut damaged) = (false, None);
+        let (mut found, mut damaged) = (None, None);
         walk_from(source, known, start, &mut |event| match event {
             Event::Damage { at, offset, why } => {
                 damaged = Some(Damaged { at, offset, why, end: len });
@@ -156,29 +180,28 @@ impl Hex<'_> {
                 }
                 damaged = None;
                 if self.is_in(at, header.base_offset, header.end_offset(), header.batch_length) {
-                    found = true;
-                    self.show(at, batch.bytes(), Some(header.base_offset), None)?;
+                    let is = Is::Batch { base_offset: header.base_offset };
+                    found = Some(Found { at, bytes: batch.bytes().to_vec(), is });
                     return Ok(Flow::Stop);
                 }
                 Ok(Flow::Continue)
             }
         })?;
-        match damaged {
-            Some(damaged) if !found && self.may_hold(&damaged) => {
-                self.damaged(source, &damaged)?;
-                Ok(true)
-            }
-            _ => Ok(found),
+        if let Some(damaged) = damaged.filter(|damaged| self.may_hold(damaged)) {
+            found = Some(damaged.found(source, self.target)?);
         }
+        // What was copied stood in the file, if the file is still as long.
+        source.intact()?;
+        Ok(found)
     }
 
     fn start(
-        &mut self,
+        &self,
         source: &mut Source,
         known: Known,
         selection: &Selection,
     ) -> Result<Start, Failure> {
-        let index = Index::open(&self.segment.path, self.segment.links, self.session.access);
+        let index = Index::open(&self.segment.path, self.segment.links, self.access);
         let start = match (index, self.target) {
             (None, _) => None,
             (Some(mut index), Target::Offset(_)) => {
@@ -204,43 +227,73 @@ impl Hex<'_> {
             Target::Position(position) => damaged.at <= position && position < damaged.end,
         }
     }
+}
 
-    /// Shows what stands where a batch should be, as far as it can be read as one.
-    fn damaged(&mut self, source: &mut Source, damaged: &Damaged) -> Result<(), Failure> {
-        let have = (damaged.end - damaged.at).min(BATCH_BYTES_MAX);
-        let window = source.window(damaged.at, have)?;
-        self.session.damage();
-        let path = Shown(&self.segment.path);
-        self.session.say(format_args!("{path}: damage at {}: {}", damaged.at, damaged.why))?;
-        let bytes = &window[..window.len().min(have as usize)];
-        // The header's word counts where it can be true; else all up to the next batch is shown.
-        let field = batch_header::BATCH_LENGTH;
-        let length = bytes.get(field.at..field.end()).map_or(0, |bytes| {
-            bytes.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte))
-        });
-        let bytes = match usize::try_from(length) {
-            Ok(length) if (304..=bytes.len()).contains(&length) => &bytes[..length],
-            _ => bytes,
-        };
-        self.show(damaged.at, bytes, None, Some(&damaged.why))
+impl Damaged {
+    /// What stands where a batch should be, as far as it can be read as one: of several the one that
+    /// the target is in, as long as each states its length.
+    fn found(self, source: &mut Source, target: Target) -> Result<Found, Failure> {
+        let mut at = self.at;
+        while let Some(next) = self.behind(source, at, target)? {
+            at = next;
+        }
+        let have = (self.end - at).min(BATCH_BYTES_MAX);
+        let length = self.stated_length(source, at)?.unwrap_or(have);
+        let window = source.window(at, length)?;
+        let bytes = window[..window.len().min(length as usize)].to_vec();
+        Ok(Found { at, bytes, is: Is::Damage { from: self.at, why: self.why } })
     }
 
-    /// Shows the batch at `at`. `base_offset`: of one that verifies.
-    fn show(
-        &mut self,
-        at: u64,
-        bytes: &[u8],
-        base_offset: Option<u64>,
-        why: Option<&FormatError>,
-    ) -> Result<(), Failure> {
-        let wanted = match (self.target, base_offset) {
-            (Target::Offset(offset), Some(base)) => print::Wanted::Delta(offset - base),
-            (Target::Offset(_), None) => print::Wanted::Nothing,
-            (Target::Position(position), _) => print::Wanted::Byte(position - at),
+    /// Where the next one begins, if the target is not in the one at `at`.
+    fn behind(&self, source: &mut Source, at: u64, target: Target) -> Result<Option<u64>, Failure> {
+        let Some(length) = self.stated_length(source, at)? else { return Ok(None) };
+        let header = BatchHeader::parse(source.window(at, batch_header::LEN as u64)?).ok();
+        let is_behind = match target {
+            Target::Position(position) => position >= at + length,
+            Target::Offset(offset) => {
+                header.and_then(|header| header.end_offset()).is_some_and(|end| end <= offset)
+            }
         };
-        let path = &self.segment.path;
-        let mut printer =
-            Printer::new(self.session, path, at, Some(wanted), self.look, why.copied())?;
+        Ok(Some(at + length).filter(|next| is_behind && *next < self.end))
+    }
+
+    /// The length that the header at `at` states, where it can be true. Otherwise all up to the next
+    /// batch may belong to this one.
+    fn stated_length(&self, source: &mut Source, at: u64) -> Result<Option<u64>, Failure> {
+        let field = batch_header::BATCH_LENGTH;
+        let header = source.window(at, batch_header::LEN as u64)?;
+        let length = header.get(field.at..field.end()).map_or(0, |bytes| {
+            bytes.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte))
+        });
+        let longest = (self.end - at).min(BATCH_BYTES_MAX);
+        Ok(Some(length).filter(|length| (BATCH_BYTES_MIN as u64..=longest).contains(length)))
+    }
+}
+
+impl Found {
+    fn show(
+        &self,
+        session: &mut Session,
+        path: &Path,
+        target: Target,
+        look: Look,
+    ) -> Result<(), Failure> {
+        let Found { at, bytes, is } = self;
+        let (wanted, why) = match (target, is) {
+            (Target::Offset(offset), Is::Batch { base_offset }) => {
+                (Wanted::Delta(offset - base_offset), None)
+            }
+            (Target::Position(position), Is::Batch { .. }) => (Wanted::Byte(position - at), None),
+            (Target::Offset(_), Is::Damage { why, .. }) => (Wanted::Nothing, Some(*why)),
+            (Target::Position(position), Is::Damage { why, .. }) => {
+                (Wanted::Byte(position - at), Some(*why))
+            }
+        };
+        if let Is::Damage { from, why } = is {
+            session.damage();
+            session.say(format_args!("{}: damage at {from}: {why}", Shown(path)))?;
+        }
+        let mut printer = Printer::new(session, path, *at, Some(wanted), look, why)?;
         annotate::batch(bytes, &mut |piece| printer.piece(bytes, piece));
         printer.end()
     }

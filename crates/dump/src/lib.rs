@@ -53,6 +53,8 @@ mod signals;
 mod source;
 mod stats;
 mod style;
+#[cfg(test)]
+mod testing;
 mod time;
 mod units;
 mod upkeep;

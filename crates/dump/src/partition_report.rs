@@ -117,6 +117,14 @@ impl PartitionReport {
             }
             next = next.max(last.checked_add(1));
         }
+        // And it reaches at least to the mark, wherever that stands.
+        let mark = self.manifest.value().map(|manifest| manifest.mark.next_offset);
+        let is_said = self.holes.iter().any(|hole| hole.to.is_none());
+        if let (Some(from), Some(to), false) = (next, mark, is_said)
+            && from < to
+        {
+            push(&mut self.holes, Offsets { from, to: Some(to) });
+        }
         self.holes.sort_by_key(|hole| (hole.from, hole.to.unwrap_or(u64::MAX)));
         self.holes.dedup();
     }

@@ -75,7 +75,7 @@ impl<T> Stored<T> {
     }
 
     /// From the file at `path`, of which `pick` makes a record; slot B begins at `half` of its length.
-    /// slot is also judged alone, as if the other had never been written.
+    /// Each slot is also judged alone, as if the other had never been written.
     fn read(
         path: &Path,
         len_max: u64,

@@ -55,12 +55,16 @@ impl Effort {
 ///
 /// 1. `from` itself: what stands there may be whole and merely not what was expected. One that
 ///    belongs elsewhere (a second time, or another partition's) is stepped over.
-/// 2. Where the damaged batch says that it ends, if its header is whole.
+/// 2. Where the damaged batch says that it ends, if its header is whole, and what stands there goes
+///    on from it, or has the offset that was due.
 /// 3. Behind the frames that stand where its own must, each whole by its checksum, or, where the
 ///    header is whole, as long as it says itself.
-/// 4. Byte by byte. What is the payload of a whole frame is stepped over; what has not the offset
-///    that the lost bytes leave to it counts where batches lead from it to the end of the file, and
-///    otherwise only if nothing better comes.
+/// 4. Byte by byte. What stands in front of those two ends is the damaged batch's own, unless
+///    batches lead from it across them: no message carries such, so bytes went missing. What is
+///    the payload of a whole frame is stepped over; what stands where the headers of a lost batch
+///    were is in none of its payloads. Of the rest what has not the offset that the lost bytes leave
+///    to it counts where batches lead from it to the end of the file, and otherwise only if nothing
+///    better comes.
 pub(crate) fn find(
     source: &mut Source,
     mut from: u64,
@@ -78,24 +82,47 @@ pub(crate) fn find(
             None => break,
         }
     }
-    if let Some(next) = behind_damaged(source, from, anchor, misses)? {
-        return Ok(Next::At(next));
+    let there = header_at(source, from, anchor)?;
+    if let Some(there) = there {
+        let (next, due) = (from + there.batch_length, anchor.map(|anchor| anchor.next_offset));
+        let follower = verifies(source, next, anchor, misses)?.map(|header| header.base_offset);
+        if follower.is_some() && (follower == there.end_offset() || follower == due) {
+            return Ok(Next::At(next));
+        }
     }
-    let frames_end = behind_frames(source, from, anchor, misses)?;
+    // It speaks for what follows it only where it states this place.
+    let is_due = |header: &BatchHeader| anchor.is_none_or(|a| a.next_offset == header.base_offset);
+    let header = there.filter(is_due);
+    let frames_end = behind_frames(source, from, header, misses)?;
     if frames_end > from && verifies(source, frames_end, anchor, misses)?.is_some() {
         return Ok(Next::At(frames_end));
     }
-    search(source, from, frames_end.max(from.saturating_add(1)), anchor, effort)
+    // A length that leads out of the file says nothing: then the frames have to.
+    let stated_end = header.map(|header| from + header.batch_length);
+    let next_begins = stated_end.filter(|end| *end <= source.len()).unwrap_or(from);
+    let damaged = Damaged { from, own_end: frames_end.max(next_begins), next_begins };
+    search(source, damaged, anchor, effort)
 }
 
-/// The first batch at or after `at`, behind damage from `from` on.
+/// A damaged batch, as far as its bytes are known.
+#[derive(Debug, Clone, Copy)]
+struct Damaged {
+    from: u64,
+    /// Up to here everything is a part of it.
+    own_end: u64,
+    /// Where the next one begins, if its header says so; else its own first byte.
+    next_begins: u64,
+}
+
+/// The first batch behind the first byte of the damaged one.
 fn search(
     source: &mut Source,
-    from: u64,
-    mut at: u64,
+    damaged: Damaged,
     anchor: Option<Anchor>,
     effort: &mut Effort,
 ) -> Result<Next, Failure> {
+    let from = damaged.from;
+    let mut at = from.saturating_add(1);
     let mut doubtful = None;
     loop {
         at = source.next_data(at);
@@ -109,7 +136,7 @@ fn search(
             Some(candidate) => {
                 at += candidate as u64;
                 let header = verifies(source, at, anchor, &mut effort.misses)?;
-                let found = header.map(|header| Candidate { from, at, header });
+                let found = header.map(|header| Candidate { damaged, at, header });
                 at = match found.map(|found| found.is(source, anchor, effort)).transpose()? {
                     None => at + 1,
                     Some(Is::TheLogs) => return Ok(Next::At(at)),
@@ -134,19 +161,19 @@ fn search(
     }
 }
 
-/// A batch at `at` that verifies, behind damage from `from` on.
+/// A batch at `at` that verifies, behind a damaged one.
 struct Candidate {
-    from: u64,
+    damaged: Damaged,
     at: u64,
     header: BatchHeader,
 }
 
 /// What a batch behind damage is.
 enum Is {
-    /// One of the log: its offset is one that the lost bytes leave to it, or batches lead from it
-    /// to the end of the file.
+    /// One of the log: its offset is one that the lost bytes leave to it, batches lead from it to
+    /// the end of the file, or out of what it would be a part of, or no payload can begin there.
     TheLogs,
-    /// The payload of a frame that ends here.
+    /// In a payload, all of it and those that follow it up to here.
     Carried { end: u64 },
     /// It may be either; it and those that follow it end here.
     Doubtful { end: u64 },
@@ -159,25 +186,23 @@ impl Candidate {
         anchor: Option<Anchor>,
         effort: &mut Effort,
     ) -> Result<Is, Failure> {
-        let Candidate { from, at, header } = self;
+        let Candidate { damaged: Damaged { from, own_end, next_begins }, at, header } = self;
         if let Some(end) = self.payload_end(source, &mut effort.misses)? {
             return Ok(Is::Carried { end });
+        }
+        if at < own_end {
+            let end = run_end(source, *at, header, own_end + 1)?;
+            return Ok(if end > *own_end { Is::TheLogs } else { Is::Carried { end } });
+        }
+        if at - next_begins < HEADER + FRAME {
+            return Ok(Is::TheLogs);
         }
         let doubting = !effort.doubts.is_used_up();
         let Some(anchor) = anchor.filter(|_| doubting) else { return Ok(Is::TheLogs) };
         if may_follow(anchor.next_offset, at - from, header.base_offset) {
             return Ok(Is::TheLogs);
         }
-        let mut next = Expect {
-            partition_id: Some(anchor.partition_id),
-            next_offset: header.end_offset(),
-            after_timestamp: None,
-            time_may_go_back: true,
-        };
-        let mut end = at + header.batch_length;
-        while let Some(header) = batch_at(source, end, next)? {
-            (end, next.next_offset) = (end + header.batch_length, header.end_offset());
-        }
+        let end = run_end(source, *at, header, u64::MAX)?;
         Ok(if source.zeros_to_end(end)? { Is::TheLogs } else { Is::Doubtful { end } })
     }
 
@@ -187,7 +212,8 @@ impl Candidate {
         source: &mut Source,
         misses: &mut SearchBudget,
     ) -> Result<Option<u64>, Failure> {
-        let Some(begins) = self.at.checked_sub(FRAME).filter(|begins| *begins >= self.from) else {
+        let Some(begins) = self.at.checked_sub(FRAME).filter(|begins| *begins >= self.damaged.from)
+        else {
             return Ok(None);
         };
         let stated = Frame::stated(source.window(begins, FRAME)?).map(|(_, len)| len);
@@ -199,6 +225,28 @@ impl Candidate {
         misses.charge(len);
         Ok(None)
     }
+}
+
+/// Where the batches end that follow one another from the one at `at` on, which has this header; of
+/// those that reach `enough` the first.
+fn run_end(
+    source: &mut Source,
+    at: u64,
+    header: &BatchHeader,
+    enough: u64,
+) -> Result<u64, Failure> {
+    let mut next = Expect {
+        partition_id: Some(header.partition_id),
+        next_offset: header.end_offset(),
+        after_timestamp: None,
+        time_may_go_back: true,
+    };
+    let mut end = at + header.batch_length;
+    while end < enough {
+        let Some(header) = batch_at(source, end, next)? else { break };
+        (end, next.next_offset) = (end + header.batch_length, header.end_offset());
+    }
+    Ok(end)
 }
 
 /// The header of the batch at `at`, if it verifies and is as expected.
@@ -216,14 +264,13 @@ fn batch_at(source: &mut Source, at: u64, expect: Expect) -> Result<Option<Batch
 }
 
 /// The end of the frames that stand where those of a batch at `from` must. Each is whole; or the
-/// batch's header is, and the frame's own header fits its place in it.
+/// batch's `header` is, and the frame's own header fits its place in it.
 fn behind_frames(
     source: &mut Source,
     from: u64,
-    anchor: Option<Anchor>,
+    header: Option<BatchHeader>,
     budget: &mut SearchBudget,
 ) -> Result<u64, Failure> {
-    let header = stated(source, from, anchor)?;
     let mut at = from.saturating_add(HEADER);
     for index in 0.. {
         let Some((delta, len)) = Frame::stated(source.window(at, FRAME)?) else { break };
@@ -240,35 +287,15 @@ fn behind_frames(
     Ok(if at > from.saturating_add(HEADER) { at } else { from })
 }
 
-/// The header at `from`, if one stands there that states this place. What follows it may be
-/// damaged.
-fn stated(
+/// The header at `from`, if one of this partition stands there. What follows it may be damaged, and it
+/// need not be the one that is due.
+fn header_at(
     source: &mut Source,
     from: u64,
     anchor: Option<Anchor>,
 ) -> Result<Option<BatchHeader>, Failure> {
     let header = BatchHeader::parse(source.window(from, HEADER)?).ok();
-    let is_here = |header: &BatchHeader| {
-        anchor.is_none_or(|anchor| {
-            (anchor.partition_id, anchor.next_offset) == (header.partition_id, header.base_offset)
-        })
-    };
-    Ok(header.filter(is_here))
-}
-
-/// The batch behind the one at `from`, if the header there states this place and both agree on the
-/// offset between them.
-fn behind_damaged(
-    source: &mut Source,
-    from: u64,
-    anchor: Option<Anchor>,
-    budget: &mut SearchBudget,
-) -> Result<Option<u64>, Failure> {
-    let Some(damaged) = stated(source, from, anchor)? else { return Ok(None) };
-    let Some(next) = from.checked_add(damaged.batch_length) else { return Ok(None) };
-    let follows = verifies(source, next, anchor, budget)?
-        .is_some_and(|header| Some(header.base_offset) == damaged.end_offset());
-    Ok(follows.then_some(next))
+    Ok(header.filter(|header| anchor.is_none_or(|a| a.partition_id == header.partition_id)))
 }
 
 /// Whether a batch with this header may come behind the anchor.

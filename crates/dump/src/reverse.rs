@@ -139,34 +139,21 @@ impl Reversed<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
-    use std::io::Write;
-
-    use corelog_format::{BatchBuilder, Message, admit};
-
     use super::*;
     use crate::source::{Access, Links};
+    use crate::testing::{Temporary, batch};
 
     /// Whatever number of notes is allowed, all batches come, from the last to the first.
     #[test]
     fn any_number_of_notes_will_do() {
-        let path =
-            std::env::temp_dir().join(format!("corelog-dump-reversed-{}.log", std::process::id()));
-        let mut file = File::create(&path).expect("a temporary file");
-        let mut expected = Vec::new();
-        let mut at = 0;
+        let (mut bytes, mut expected) = (Vec::new(), Vec::new());
         for number in 0..300u64 {
-            let mut builder = BatchBuilder::new();
-            builder.push(Message::new(&[7; 3][..(number % 4) as usize])).expect("fits");
-            let mut bytes = builder.finish().expect("a batch");
-            let header = admit(&bytes).expect("our own").stamp(0, number, 1_000 + number);
-            bytes[..header.len()].copy_from_slice(&header);
-            file.write_all(&bytes).expect("written");
-            expected.push((at, number));
-            at += bytes.len() as u64;
+            expected.push((bytes.len() as u64, number));
+            bytes.extend(batch(number, &[&[7; 3][..(number % 4) as usize]]));
         }
         expected.reverse();
-        let mut log = Source::open(&path, Links::Refuse, Access::default()).expect("opened");
+        let file = Temporary::with("reversed", &bytes);
+        let mut log = Source::open(&file.0, Links::Refuse, Access::default()).expect("opened");
         let known = Known {
             partition_id: Some(0),
             first_offset: Some(0),
@@ -189,6 +176,5 @@ mod tests {
             reversed.stretch(&mut log, first, u64::MAX, true, notes_max).expect("walked");
             assert_eq!(seen, expected, "{notes_max}");
         }
-        std::fs::remove_file(path).expect("removed");
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Selection {
     pub(crate) keys: Vec<KeyMatch>,
     /// Payloads that match.
     pub(crate) grep: Option<Regex>,
+    /// Payloads that do not match.
+    pub(crate) not_grep: Option<Regex>,
 }
 
 /// A user header that a message must have.
@@ -33,7 +35,8 @@ impl Selection {
     /// Everything.
     pub(crate) fn everything() -> Selection {
         let (offsets, times) = (0..u64::MAX, 0..u64::MAX);
-        Selection { offsets, times, ids: Vec::new(), keys: Vec::new(), grep: None }
+        let (ids, keys) = (Vec::new(), Vec::new());
+        Selection { offsets, times, ids, keys, grep: None, not_grep: None }
     }
 
     /// Whether a batch with this header may hold what is selected.
@@ -60,6 +63,7 @@ impl Selection {
             && (self.ids.is_empty() || self.ids.contains(&frame.id()))
             && self.keys.iter().all(|key| key.is_in(frame))
             && self.grep.as_ref().is_none_or(|grep| grep.is_match(frame.payload()))
+            && !self.not_grep.as_ref().is_some_and(|grep| grep.is_match(frame.payload()))
     }
 
     /// Whether any of a batch's messages is selected.

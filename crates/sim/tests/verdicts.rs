@@ -18,10 +18,15 @@ use corelog_format::{
 use corelog_io::sim::{Rng, Sim};
 use corelog_storage::{Ack, From, LogConfig, OpenReport, PollError};
 
+/// Seeds of each kind, where `CORELOG_SEEDS` names no other number.
 const ROUNDS: u64 = 4_000;
 const REPAIRS: u64 = 1_500;
 /// The mark's and every batch's time: below what the simulated clock allows.
 const TIME: u64 = 1_000;
+
+fn seeds(otherwise: u64) -> u64 {
+    std::env::var("CORELOG_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(otherwise)
+}
 
 /// One segment as it was written.
 #[derive(Clone)]
@@ -272,6 +277,9 @@ enum Excuse {
     /// It does not stand in its place, which no device does to it: a reader goes by offsets and
     /// places, and serves what fits both. A repair gives it a place.
     Moved,
+    /// `verify` takes it for a batch in a message's payload and names it lost: it does not stand in
+    /// its place, and nothing around it tells.
+    Doubted,
     /// Damage before it has taken the header that says where it begins, and behind it another
     /// header is missing, or not in its place, before the next place that the index names: nothing
     /// tells it from a batch in a message's payload. Named, and stepped over.
@@ -313,7 +321,12 @@ fn judge(case: &Case) -> Result<Vec<Excuse>, String> {
     }
     let batches: u64 = said.files.iter().map(|file| file.batches).sum();
     let stand = left.iter().flat_map(BTreeMap::values).filter(|batch| batch.stands).count();
-    if batches != stand as u64 {
+    let is_lost = |offset: &u64| {
+        said.lost.iter().any(|(from, to)| from <= offset && to.is_none_or(|to| *offset < to))
+    };
+    let doubted = left.iter().flatten().filter(|(o, batch)| batch.moved && is_lost(o)).count();
+    let uncounted = (stand as u64).wrapping_sub(batches);
+    if uncounted > doubted as u64 {
         return Err(format!("{stand} batches stand there, verify reads {batches}"));
     }
     let all: BTreeMap<u64, &Written> =
@@ -325,7 +338,7 @@ fn judge(case: &Case) -> Result<Vec<Excuse>, String> {
             return Err(format!("the engine serves something else, or again, as {offset}"));
         }
     }
-    let mut excused = Vec::new();
+    let mut excused = vec![Excuse::Doubted; uncounted as usize];
     for (number, batches) in left.iter().enumerate() {
         for (offset, _) in batches.iter().filter(|(o, b)| b.stands && !served.contains_key(o)) {
             match excuse(case, number, *offset) {
@@ -370,21 +383,16 @@ fn case(seed: u64) -> (Case, Vec<(u64, Harm)>) {
     (Case { files, left, said, report, read, aside }, harms)
 }
 
-/// A batch that is there twice, and then bytes that are gone behind it: `verify` calls the file corrupt,
-/// and counts one batch less behind the damage than stand there.
-const UNSOLVED: [u64; 1] = [685];
-
 #[test]
 fn verify_and_recovery_never_disagree() {
     let (mut met, mut excused, mut failures) = ([0_u32; 3], Vec::new(), Vec::new());
-    for seed in 0..ROUNDS {
+    let rounds = seeds(ROUNDS);
+    for seed in 0..rounds {
         let (case, harms) = case(seed);
         let Case { said, report, read, .. } = &case;
         let worst = said.files.iter().map(|file| file.verdict as usize).max().unwrap_or(0);
         met[worst] += 1;
         match judge(&case) {
-            Ok(_) if UNSOLVED.contains(&seed) => panic!("seed {seed} is solved: take it out"),
-            Err(_) if UNSOLVED.contains(&seed) => {}
             Ok(more) => excused.extend(more),
             Err(why) => {
                 let (served, named) = (read.served.iter().map(|(at, _)| *at), &read.named);
@@ -397,13 +405,15 @@ fn verify_and_recovery_never_disagree() {
         }
     }
     let few = failures.iter().take(5).cloned().collect::<Vec<_>>().join("\n");
-    assert!(failures.is_empty(), "{} of {ROUNDS} disagree, such as\n{few}", failures.len());
+    assert!(failures.is_empty(), "{} of {rounds} disagree, such as\n{few}", failures.len());
     // Of each verdict there were many, and every excuse is needed.
     assert!(met.iter().all(|count| *count > 100), "{met:?}");
     for excuse in [Excuse::Aside, Excuse::Moved, Excuse::Between] {
         let count = excused.iter().filter(|one| **one == excuse).count();
         assert!(count > 10, "{excuse:?}: {count}");
     }
+    let doubted = excused.iter().filter(|one| **one == Excuse::Doubted).count() as u64;
+    assert!(doubted <= rounds / 1_000, "{doubted} batches are taken for others");
 }
 
 /// Appends, perhaps until it rolls; drops old segments; is closed or killed.
@@ -471,7 +481,8 @@ fn carry(dir: &Path, sim: &Sim) {
 #[test]
 fn what_a_repair_leaves_is_served_as_it_said() {
     let mut repaired = 0;
-    for seed in 0..REPAIRS {
+    let rounds = seeds(REPAIRS);
+    for seed in 0..rounds {
         let mut rng = Rng::new(!seed);
         let mut files = files(&mut rng);
         for _ in 0..rng.between(1, 3) {
@@ -513,7 +524,7 @@ fn what_a_repair_leaves_is_served_as_it_said() {
             assert!(is_said, "{named:?} was not announced: {}", what());
         }
     }
-    assert!(u64::from(repaired) > REPAIRS / 2, "{repaired}");
+    assert!(u64::from(repaired) > rounds / 2, "{repaired}");
 }
 
 fn mark_of(files: &Files) -> u64 {

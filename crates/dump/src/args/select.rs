@@ -27,6 +27,9 @@ pub(crate) struct SelectArgs {
     /// Only messages whose payload matches this regular expression.
     #[arg(long, value_name = "REGEX")]
     grep: Option<Regex>,
+    /// Only messages whose payload does not match this regular expression.
+    #[arg(long, value_name = "REGEX")]
+    not_grep: Option<Regex>,
 }
 
 fn id(text: &str) -> Result<u128, String> {
@@ -42,6 +45,7 @@ impl SelectArgs {
             ids: self.id,
             keys: self.key,
             grep: self.grep,
+            not_grep: self.not_grep,
         }
     }
 }

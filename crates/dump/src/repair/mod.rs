@@ -371,7 +371,9 @@ pub(crate) fn indexes(
                 object.number("batches", report.batches)?;
                 object.end()
             };
-            documents.push(session, json, &format!("{state:<9} {}\n", Shown(&path)))?;
+            let is_due = rebuild && !is_useful && !made && report.named_offset.is_some();
+            let hint = if is_due { "; --apply makes it anew" } else { "" };
+            documents.push(session, json, &format!("{state:<9} {}{hint}\n", Shown(&path)))?;
         }
     }
     documents.end(session)

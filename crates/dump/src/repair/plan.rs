@@ -330,7 +330,15 @@ impl Plan {
         });
         let is_there = marked.is_some() || mark.position == 0;
         let in_time = time_back_to.is_none_or(|end| end <= mark.next_offset);
+        // Where no batch is left, the log still begins where it did.
+        let ends = after.iter().map(|after| after.offsets.end).max();
+        let ends = ends.unwrap_or(manifest.first_offset);
         if mark_fits && is_there && continues && in_time {
+            // A mark at the start of a segment that is not there, or not any more: it stays, and
+            // the engine begins the segment anew, behind what is missing.
+            if ends < mark.next_offset {
+                self.lost.push(Offsets { from: ends, to: Some(mark.next_offset) });
+            }
             return;
         }
         let last = after.iter().rfind(|after| after.len > 0);
@@ -351,9 +359,7 @@ impl Plan {
         let mark = Mark { segment, position, next_offset, last_timestamp };
         let sequence = manifest.sequence + 1;
         self.manifest = Some(Manifest { sequence, adopted_end, mark, ..*manifest });
-        // Where no batch is left, the log still begins where it did.
-        let empty = || after.iter().map(|after| after.offsets.end).max();
-        let from = last.map_or_else(|| empty().unwrap_or(manifest.first_offset), |_| end);
+        let from = last.map_or(ends, |_| end);
         if from < next_offset {
             self.lost.push(Offsets { from, to: Some(next_offset) });
         }

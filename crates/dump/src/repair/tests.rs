@@ -6,9 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use corelog_format::{
-    BatchBuilder, Manifest, Mark, Message, SLOT_LEN, admit, index_file_name, segment_file_name,
-};
+use corelog_format::{Manifest, Mark, SLOT_LEN, index_file_name, segment_file_name};
 
 use super::plan::{Plan, plan};
 use super::{Outcome, apply, one};
@@ -16,6 +14,7 @@ use crate::discover::{self, Partition};
 use crate::durable::Durable;
 use crate::failure::Failure;
 use crate::source::Access;
+use crate::testing;
 
 /// A partition's directory, removed with its test.
 struct Scratch(PathBuf);
@@ -74,15 +73,8 @@ impl Drop for Scratch {
 
 /// A stamped batch of two messages.
 fn batch(base_offset: u64) -> Vec<u8> {
-    let mut builder = BatchBuilder::new();
-    for _ in 0..2 {
-        let payload = [base_offset as u8 | 1; 90];
-        builder.push(Message::new(&payload)).expect("it fits");
-    }
-    let mut bytes = builder.finish().expect("a batch");
-    let header = admit(&bytes).expect("ours").stamp(0, base_offset, 1_000 + base_offset);
-    bytes[..header.len()].copy_from_slice(&header);
-    bytes
+    let payload = [base_offset as u8 | 1; 90];
+    testing::batch(base_offset, &[&payload, &payload])
 }
 
 /// Batches from this offset on.

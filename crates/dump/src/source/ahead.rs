@@ -220,7 +220,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::tests::Temporary;
+    use crate::testing::Temporary;
 
     #[test]
     fn a_stream_is_the_file_from_any_position_on() {

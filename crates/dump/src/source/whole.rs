@@ -198,7 +198,7 @@ mod tests {
     fn windows_and_jumps_hold_the_files_bytes() {
         let len = 3 * AHEAD_MIN as usize + 12_345;
         let bytes: Vec<u8> = (0..len).map(|i| (i * 31 + i / 4099) as u8).collect();
-        let file = crate::source::tests::Temporary::with("whole", &bytes);
+        let file = crate::testing::Temporary::with("whole", &bytes);
         let opened = File::open(&file.0).expect("opened");
         let of = Of { file: &opened, path: &file.0, len: len as u64 };
         let mut whole = Whole::new(of.len);

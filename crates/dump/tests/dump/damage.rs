@@ -334,26 +334,81 @@ fn batches_inside_of_payloads_never_pass_for_the_logs() {
     }
 }
 
+/// The last batch of a mirror, torn where a crash may: anywhere, with zeros that were allocated behind
+/// it or not, or with a sector that never arrived. What its messages carry whole, up to the tear, is
+/// no batch of this log, whatever offset it has.
+#[test]
+fn a_torn_message_that_carries_a_whole_batch_stays_a_torn_tail() {
+    let scratch = Scratch::new();
+    let time = 1_700_000_000_000_500;
+    // The offsets that come next in this log, others, and those that lost ones might have.
+    for carried in [2, 3, 4, 900] {
+        let inner = batch(0, carried, time, &[vec![9; 90]]);
+        let follows = batch(0, carried + 1, time + 1, &[vec![8; 70]]);
+        let mut segment = Segment::new(0, 0, &[2]);
+        let messages = [
+            vec![5; 33],
+            [&[7; 30][..], &inner, &follows, &[6; 900]].concat(),
+            inner.clone(),
+            [&inner[..], &[6; 700]].concat(),
+        ];
+        segment.push(0, &messages);
+        let last = segment.batches[1].clone();
+        let torn_at = |bytes: &[u8], what: &str| {
+            let path = scratch.file(&segment_file_name(0), bytes);
+            let ran = dump(["verify", "--json", path.to_str().expect("UTF-8")]).expect(1);
+            eprintln!("{carried} {what}");
+            assert_verdict(&ran.json()["files"][0], "torn_tail", 1, Some(last.start));
+        };
+        for cut in (257..last.len()).step_by(37) {
+            let cut_off = &segment.bytes[..last.start + cut];
+            torn_at(cut_off, &format!("cut at {cut}"));
+            torn_at(&[cut_off, &[0; 5000]].concat(), &format!("cut at {cut}, zeros behind"));
+        }
+        let sectors = (last.start + 256).next_multiple_of(512)..last.end;
+        for sector in sectors.step_by(512) {
+            let hole = sector..(sector + 512).min(last.end);
+            let with_hole = zeroed(&segment.bytes, hole);
+            torn_at(&[&with_hole[..], &[0; 5000]].concat(), &format!("no sector {sector}"));
+        }
+    }
+}
+
 /// Damage that a search behind it must not mistake for what a payload carries: batches that stand
 /// twice, elsewhere, or not in their place. All that can be read is.
 #[test]
 fn what_does_not_stand_in_its_place_is_read_all_the_same() {
     let segment = Segment::new(0, 0, &[2, 3, 2, 1]);
-    let [_, second, third, _] = &segment.batches[..] else { panic!("four batches") };
+    let [first, second, third, _] = &segment.batches[..] else { panic!("four batches") };
     let put =
         |at: usize, bytes: &[u8]| [&segment.bytes[..at], bytes, &segment.bytes[at..]].concat();
+    let without =
+        |hole: Range<usize>| [&segment.bytes[..hole.start], &segment.bytes[hole.end..]].concat();
     let damaged_copy = {
         let mut copy = segment.bytes[second.clone()].to_vec();
         copy[..256].fill(0x77);
         copy
     };
-    for (name, bytes, batches) in [
-        ("rubbish between", put(third.start, &[0xA5; 700]), 4),
-        ("a second copy", put(third.start, &segment.bytes[second.clone()]), 4),
-        ("a damaged second copy", put(third.start, &damaged_copy), 4),
+    let twice = segment.bytes[first.clone()].to_vec();
+    for (name, bytes, batches, fault) in [
+        ("rubbish between", put(third.start, &[0xA5; 700]), 4, third.start),
+        ("a second copy", put(third.start, &segment.bytes[second.clone()]), 4, third.start),
+        ("a damaged second copy", put(third.start, &damaged_copy), 4, third.start),
+        // Its header says that it reaches over the next one, which reaches further.
+        ("the end of one is missing", without(second.end - 40..second.end), 3, second.start),
+        ("the middle is missing", without(second.end - 400..second.end - 300), 3, second.start),
+        ("the end of one, and the header behind", without(second.end - 40..third.start + 9), 2, {
+            second.start
+        }),
+        (
+            "one twice, and the end of the next is missing",
+            [&twice[..], &without(second.end - 40..second.end)].concat(),
+            3,
+            first.end,
+        ),
     ] {
         eprintln!("{name}");
-        assert_verdict(&judge(&bytes), "corrupt", batches, Some(third.start));
+        assert_verdict(&judge(&bytes), "corrupt", batches, Some(fault));
     }
 }
 

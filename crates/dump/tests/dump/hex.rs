@@ -1,10 +1,13 @@
 //! `hex`: what was asked for is found, sound or damaged, and what is wrong is marked.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{Ran, Scratch, Segment, dump, real_partition, with_path};
+use crate::support::{Ran, Scratch, Segment, binary, dump, real_partition, with_path};
 
 fn hex(args: &[&str], path: &Path) -> Ran {
     dump(with_path(&[&["hex"], args].concat(), path))
@@ -87,6 +90,30 @@ fn damage_is_shown_where_it_stands() {
     assert!(text.expect(1).out.contains("^^ ^^ ^^ ^^ ^^ ^^ ^^ ^^"));
 }
 
+/// Damage that takes several batches: of them the one is shown that was asked for, where those in front
+/// of it say how long they are.
+#[test]
+fn the_right_one_of_several_damaged_batches() {
+    let scratch = Scratch::new();
+    let mut segment = Segment::new(3, 100, &[2, 2, 2, 2]);
+    let batches = segment.batches.clone();
+    for batch in &batches[1..3] {
+        segment.bytes[batch.start + 310] ^= 1;
+    }
+    let path = segment.write(&scratch, "partitions/3");
+    for (batch, offsets) in [(&batches[1], [102, 103]), (&batches[2], [104, 105])] {
+        let by_offset = offsets.map(|offset| ["--offset".to_string(), offset.to_string()]);
+        let by_byte = [batch.start, batch.end - 1].map(|at| ["--at".to_string(), at.to_string()]);
+        for [flag, value] in by_offset.into_iter().chain(by_byte) {
+            let ran = hex(&["--json", &flag, &value], &path).expect(1);
+            assert!(ran.err.contains(&format!("damage at {}", batches[1].start)), "{ran:?}");
+            let document = ran.json();
+            assert_eq!(document["position"], batch.start as u64, "{flag} {value}");
+            assert!(field(&document, "checksum").iter().any(|field| field["wrong"].is_string()));
+        }
+    }
+}
+
 #[test]
 fn what_is_not_there_is_said() {
     let scratch = Scratch::new();
@@ -120,4 +147,29 @@ fn records_of_an_index_and_a_manifest() {
     let document = hex(&["--json", "--at", "0"], &manifest).expect(0).json();
     assert_eq!(field(&document, "mark_position")[0]["value"], "77");
     hex(&["--at", "9999"], &manifest).expect(2);
+}
+
+/// What is printed was read before: a file that is cut meanwhile does not turn into zeros on the way
+/// out, and is no reason to fail.
+#[test]
+fn a_file_that_is_cut_while_it_is_printed() {
+    let scratch = Scratch::new();
+    let mut segment = Segment::new(0, 0, &[]);
+    segment.push(0, &[vec![0xA7; 400_000], vec![0xB8; 400_000]]);
+    let path = segment.write(&scratch, "p");
+    let args = ["--all", "--offset", "1"];
+    let undisturbed = hex(&args, &path).expect(0);
+    let mut child = binary()
+        .args(with_path(&[&["hex"], &args[..]].concat(), &path))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut out = child.stdout.take().expect("a pipe");
+    // More than a pipe and a buffer hold is to come: it waits in the middle of the batch.
+    let mut text = vec![0; 1000];
+    out.read_exact(&mut text).expect("it prints");
+    File::options().write(true).open(&path).and_then(|file| file.set_len(0)).expect("cut");
+    out.read_to_end(&mut text).expect("it goes on");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert!(text == undisturbed.out.as_bytes(), "{} bytes", text.len());
 }

@@ -121,6 +121,40 @@ fn a_durable_segment_that_is_gone_is_reported() {
     assert_eq!(files[1]["faults"][0]["found"], "missing");
 }
 
+/// The mark is at the start of a segment, so nothing of that one was durable, but all before it was:
+/// whether the segment is there, and empty, or not.
+#[test]
+fn a_log_that_ends_before_the_marks_segment_is_corrupt() {
+    let mark = Mark { segment: 6, position: 0, next_offset: 6, last_timestamp: 0 };
+    let manifest = Manifest { sequence: 1, incarnation: 1, first_offset: 0, adopted_end: 0, mark };
+    for (batches, ends, is_there) in
+        [(&[2, 2, 2][..], 6, false), (&[2, 2], 4, false), (&[2, 2], 4, true), (&[], 0, true)]
+    {
+        let scratch = Scratch::new();
+        scratch.file("p/manifest", &[manifest.encode(), [0; 4096]].concat());
+        Segment::new(0, 0, batches).write(&scratch, "p");
+        if is_there {
+            Segment::new(0, 6, &[]).write(&scratch, "p");
+        }
+        let dir = scratch.path().join("p");
+        let dir = dir.to_str().expect("UTF-8");
+        let code = i32::from(ends < 6);
+        let document = dump(["verify", "--json", dir]).expect(code).json();
+        let holes = &document["partitions"][0]["holes"];
+        let lost = dump(["repair", "--json", dir]).json()["partitions"][0]["lost"].clone();
+        let file = &document["files"][0];
+        if ends == 6 {
+            assert_eq!((&file["verdict"], holes, &lost), (&json!("clean"), &json!([]), &json!([])));
+            continue;
+        }
+        assert_eq!(file["verdict"], "corrupt", "{ends} {is_there}");
+        let fault = &file["faults"][0];
+        assert_eq!((&fault["field"], &fault["offset"]), (&json!("next_segment"), &json!(ends)));
+        assert_eq!(holes, &json!([{ "from": ends, "to": 6 }]), "{is_there}");
+        assert_eq!(&lost, holes, "{is_there}");
+    }
+}
+
 #[test]
 fn the_newer_slot_counts_and_a_torn_one_is_passed_over() {
     let mark = |sequence, position| {

@@ -108,6 +108,9 @@ fn ids_keys_and_payloads() {
     let found = messages(&real, &["--grep", &pattern, "--payload", "hex"]);
     assert!(found.iter().any(|line| line["offset"] == 700) && found.len() < 1548);
     assert!(found.iter().all(|line| line["payload"] == payload));
+    let others = messages(&real, &["--not-grep", &pattern, "--payload", "hex"]);
+    assert!(others.iter().all(|line| line["payload"] != payload));
+    assert_eq!(found.len() + others.len(), 1548);
     let batches = show(&real, &["--grep", &pattern]).lines();
     let holds_700 = |line: &Value| {
         let first = number(line, "base_offset");
