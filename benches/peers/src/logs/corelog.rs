@@ -1,10 +1,12 @@
-//! Corelog: a shard, a partition, batches built by the producer's thread.
+//! Corelog: a shard, a partition, batches built by the producer's thread; on each of its runtimes.
 //!
 //! Written means that the device has it, past the page cache: more than the others' page cache,
-//! and paid for in this class.
+//! and paid for in this class. Where answers are durable the topic has `enforce_fsync`, which is
+//! what it is for.
 
 use std::path::Path;
 
+use corelog::machine::Runtime;
 use corelog::{Ack, BatchBuilder, Client, Engine, Message, PartitionId, Poll, TopicConfig};
 
 use super::{Log, Sink};
@@ -19,11 +21,16 @@ struct Open {
     ack: Ack,
 }
 
-pub(super) fn open(dir: &Path, class: Class) -> Result<Box<dyn Log>, Fault> {
-    let engine = Engine::builder(dir.join("data")).shards(1).open()?;
+pub(super) fn open(
+    dir: &Path,
+    class: Class,
+    runtime: Runtime,
+    enforce_fsync: bool,
+) -> Result<Box<dyn Log>, Fault> {
+    let engine = Engine::builder(dir.join("data")).shards(1).runtime(runtime).open()?;
     let client = engine.client();
     let stream = client.catalog().create_stream("peers").wait()?;
-    let config = TopicConfig { partitions: 1, ..TopicConfig::default() };
+    let config = TopicConfig { partitions: 1, enforce_fsync, ..TopicConfig::default() };
     client.catalog().create_topic(stream.id, "records", config).wait()?;
     let ack = if class.is_durable() { Ack::Durable } else { Ack::Written };
     Ok(Box::new(Open { engine, client, ack }))

@@ -12,6 +12,7 @@ mod walrus;
 
 use std::path::Path;
 
+use ::corelog::machine::Runtime;
 use clap::ValueEnum;
 
 use crate::Fault;
@@ -34,6 +35,9 @@ pub(crate) trait Log: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum Kind {
     Corelog,
+    CorelogRing,
+    /// Durable as one append asks for it, in a topic that is not made for that.
+    CorelogAsked,
     RawDirect,
     RawBuffered,
     Commitlog,
@@ -50,6 +54,8 @@ impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Corelog => "corelog",
+            Kind::CorelogRing => "corelog on ring",
+            Kind::CorelogAsked => "corelog on ring, a topic without enforce_fsync",
             Kind::RawDirect => "a file, O_DIRECT, allocated before",
             Kind::RawBuffered => "a file, pwrite (and fdatasync)",
             Kind::Commitlog => "commitlog 0.2.0",
@@ -69,6 +75,8 @@ impl Kind {
             Kind::Commitlog => class == Class::Written,
             // Have no answer without a sync.
             Kind::Okaywal => class.is_durable(),
+            // The same as on ring where no answer is durable.
+            Kind::CorelogAsked => class.is_durable(),
             // A batch always syncs; single entries of many producers do not share one.
             Kind::Walrus => class.is_durable(),
             // Appends are in memory only until the commit, which syncs; one producer.
@@ -86,7 +94,9 @@ pub(crate) fn open(
     dir: &Path,
 ) -> Result<Box<dyn Log>, Fault> {
     match kind {
-        Kind::Corelog => corelog::open(dir, class),
+        Kind::Corelog => corelog::open(dir, class, Runtime::Glommio, class.is_durable()),
+        Kind::CorelogRing => corelog::open(dir, class, Runtime::Ring, class.is_durable()),
+        Kind::CorelogAsked => corelog::open(dir, class, Runtime::Ring, false),
         Kind::RawDirect => raw::open(dir, class, work, true),
         Kind::RawBuffered => raw::open(dir, class, work, false),
         Kind::Commitlog => commitlog::open(dir),
@@ -109,7 +119,7 @@ pub(crate) fn read(
 ) -> Result<Option<u64>, Fault> {
     let mut sink = |record: &[u8]| checker.feed(record);
     match kind {
-        Kind::Corelog => corelog::read(dir, &mut sink)?,
+        Kind::Corelog | Kind::CorelogRing | Kind::CorelogAsked => corelog::read(dir, &mut sink)?,
         Kind::RawDirect => raw::read(dir, work, true, &mut sink)?,
         Kind::RawBuffered => raw::read(dir, work, false, &mut sink)?,
         Kind::Commitlog => commitlog::read(dir, &mut sink)?,
