@@ -1,16 +1,17 @@
 //! Tasks on a shard: none of them may take the executor down.
 
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use corelog_io::Spawn;
+use pin_project_lite::pin_project;
 
 use super::choice::Runtime;
 use super::fileops::panic_text;
@@ -53,14 +54,8 @@ impl RealSpawn {
 
 impl Spawn for RealSpawn {
     fn spawn(&self, task: impl Future<Output = ()> + 'static) {
-        let this = self.clone();
-        let guarded = async move {
-            let task = unless(Rc::clone(&this.ended), task);
-            if let Err(message) = contained(task).await {
-                // The hook is the engine's, but a panic in it would end the shard all the same.
-                let _ = catch_unwind(AssertUnwindSafe(|| (this.hook)(this.shard, &message)));
-            }
-        };
+        let task = contained(Unless { ended: Rc::clone(&self.ended), task: Some(task) });
+        let guarded = Guarded { shard: self.shard, hook: Arc::clone(&self.hook), task };
         self.runtime.queue(guarded);
     }
 
@@ -77,42 +72,95 @@ impl Spawn for RealSpawn {
     }
 }
 
-/// Runs `task` until it ends, or until it is woken where `ended` is true. Before each of its turns
-/// the shard looks around: it sees what comes from other threads however busy it is.
-async fn unless(ended: Rc<Cell<bool>>, task: impl Future<Output = ()>) {
-    let mut task = pin!(Some(task));
-    poll_fn(|cx| {
-        if ended.get() {
-            task.set(None);
+pin_project! {
+    /// A task of the shard: it runs until it ends, or until it is woken where `ended` is true. Before
+    /// each of its turns the shard looks around: it sees what comes from other threads however busy
+    /// it is.
+    ///
+    /// This and [`Contained`] are no `async` blocks: one keeps room for a future that it was given
+    /// twice, as it came and as it is polled. Three of them around a task of 2 KiB made 28 KiB, which
+    /// were moved half a dozen times until the task was queued.
+    struct Unless<F> {
+        ended: Rc<Cell<bool>>,
+        #[pin]
+        task: Option<F>,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Unless<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        if this.ended.get() {
+            this.task.set(None);
         }
         corelog_shard::glance();
-        task.as_mut().as_pin_mut().map_or(Poll::Ready(()), |task| task.poll(cx))
-    })
-    .await;
+        this.task.as_pin_mut().map_or(Poll::Ready(()), |task| task.poll(cx))
+    }
+}
+
+pin_project! {
+    /// Ends as its task does, or with the message of its panic.
+    pub(super) struct Contained<F> {
+        #[pin]
+        task: Option<F>,
+    }
 }
 
 /// Runs `task` to its end, or to its panic, of which it answers the message.
-pub(super) async fn contained<T>(task: impl Future<Output = T>) -> Result<T, String> {
-    let mut slot = pin!(Some(task));
-    let result = poll_fn(|cx| {
+pub(super) fn contained<F: Future>(task: F) -> Contained<F> {
+    Contained { task: Some(task) }
+}
+
+impl<F: Future> Future for Contained<F> {
+    type Output = Result<F::Output, String>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut slot = self.project().task;
         let task = slot.as_mut().as_pin_mut().expect("polled after it was ready");
-        match catch_unwind(AssertUnwindSafe(|| task.poll(cx))) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
-            Err(panic) => Poll::Ready(Err(panic_text("task", &*panic))),
+        let result = match catch_unwind(AssertUnwindSafe(|| task.poll(cx))) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(done)) => Ok(done),
+            Err(panic) => Err(panic_text("task", &*panic)),
+        };
+        // What the task owned may panic as well when it is dropped.
+        match catch_unwind(AssertUnwindSafe(|| slot.set(None))) {
+            Ok(()) => Poll::Ready(result),
+            Err(panic) => Poll::Ready(Err(panic_text("dropping a task", &*panic))),
         }
-    })
-    .await;
-    // What the task owned may panic as well when it is dropped.
-    match catch_unwind(AssertUnwindSafe(|| slot.set(None))) {
-        Ok(()) => result,
-        Err(panic) => Err(panic_text("dropping a task", &*panic)),
+    }
+}
+
+pin_project! {
+    /// A task whose panic is told.
+    struct Guarded<F> {
+        shard: usize,
+        hook: PanicHook,
+        #[pin]
+        task: Contained<Unless<F>>,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Guarded<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        this.task.poll(cx).map(|ended| {
+            if let Err(message) = ended {
+                // The hook is the engine's, but a panic in it would end the shard all the same.
+                let _ = catch_unwind(AssertUnwindSafe(|| (this.hook)(*this.shard, &message)));
+            }
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::task::{Context, Waker};
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Waker;
 
     use super::*;
 
@@ -129,6 +177,18 @@ mod tests {
         fn drop(&mut self) {
             panic!("from drop");
         }
+    }
+
+    #[test]
+    fn what_is_put_around_a_task_is_no_second_one() {
+        let task = || async {
+            let held = [0_u8; 4096];
+            std::future::pending::<()>().await;
+            assert_eq!(held[0], 0);
+        };
+        let ended = Rc::default();
+        let spawned = contained(Unless { ended, task: Some(task()) });
+        assert!(size_of_val(&spawned) < size_of_val(&task()) + 64);
     }
 
     #[test]
