@@ -96,6 +96,20 @@ impl IoError {
         matches!(self.source.raw_os_error(), Some(ENFILE | EMFILE))
     }
 
+    /// What whoever runs the process can do about it, as an order. By the system's answer: a disk is
+    /// not to blame for every error of a file.
+    pub fn remedy(&self) -> &'static str {
+        match self.source.kind() {
+            _ if self.is_out_of_files() => "raise the limit of open files (RLIMIT_NOFILE)",
+            _ if self.is_full() => "free space",
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                "let the process write there"
+            }
+            io::ErrorKind::OutOfMemory => "free memory",
+            _ => "mend the disk",
+        }
+    }
+
     /// True where the path does not exist.
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
@@ -139,5 +153,27 @@ impl fmt::Display for IoError {
 impl std::error::Error for IoError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_is_for_what_the_system_said() {
+        for (errno, remedy) in [
+            (5, "mend the disk"),
+            (12, "free memory"),
+            (13, "let the process write there"),
+            (23, "raise the limit of open files (RLIMIT_NOFILE)"),
+            (24, "raise the limit of open files (RLIMIT_NOFILE)"),
+            (28, "free space"),
+            (30, "let the process write there"),
+            (122, "free space"),
+        ] {
+            let error = IoError::new(IoOp::Open, "a.log", io::Error::from_raw_os_error(errno));
+            assert_eq!(error.remedy(), remedy, "{error}");
+        }
     }
 }

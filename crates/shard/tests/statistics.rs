@@ -9,15 +9,16 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use common::{batch, close, config, from, id, limits, opened, place, running};
-use corelog_io::sim::Sim;
-use corelog_io::{Platform, Spawn};
+use corelog_io::sim::{Fault, Sim};
+use corelog_io::{Clock, IoOp, Platform, Spawn};
 use corelog_shard::{
     ControlError, CopyOut, Observer, PartitionId, Shard, ShardLimits, ShardNotice, Shards, Took,
     Unavailable,
 };
-use corelog_storage::{Ack, SharedLimits};
+use corelog_storage::{Ack, PollQuery, SharedLimits};
 
 #[test]
 fn sums_outlive_partitions() {
@@ -79,6 +80,59 @@ fn statistics_of_many_partitions_keep_nobody_waiting() {
         let marks = client.watermarks(id(7));
         marks.await.unwrap();
         assert!(matches!(totals.as_mut().poll(&mut cx), Poll::Ready(Ok(_))), "at once");
+        close(&shards).await;
+    });
+}
+
+/// Queues, tasks, buffers and handles: at rest, while a write and a poll are under way, and after.
+#[test]
+fn what_is_under_way_is_told_as_it_is() {
+    let sim = Sim::new(35);
+    sim.run(async {
+        let shards = opened(&sim, 1, 3).await;
+        let client = shards.client(&limits(100, 1 << 20));
+        let rest = shards.totals(0).await.unwrap();
+        assert_eq!((rest.mailbox, rest.tasks), (0, 0));
+        assert_eq!((rest.write_bytes_in_flight, rest.cached_bytes), (0, 0));
+        assert_eq!((rest.open_handles, rest.active_handles), (0, 3));
+        let next = shards.totals(0).await.unwrap();
+        assert_eq!((next.requests - rest.requests, next.runs - rest.runs), (1, 1));
+
+        sim.disk().inject(Fault::delay(Duration::from_millis(50)).of(IoOp::Write).times(1));
+        let written = client.append(id(0), batch([1]), Ack::Written);
+        let waits = PollQuery { max_wait: Duration::from_secs(1), ..from(0) };
+        let polled = client.poll(id(1), waits);
+        sim.clock().sleep(Duration::from_millis(1)).await;
+        let busy = shards.totals(0).await.unwrap();
+        assert_eq!((busy.appends_in_flight, busy.polls_in_flight, busy.tasks), (1, 1, 1));
+        assert_eq!((busy.write_bytes_in_flight, busy.cached_bytes), (4096, 0));
+        written.await.unwrap();
+        assert!(polled.await.unwrap().is_empty());
+        let after = shards.totals(0).await.unwrap();
+        assert_eq!((after.write_bytes_in_flight, after.tasks), (0, 0));
+        assert_eq!((after.cached_bytes, after.open_handles), (4096, 0), "for readers of the end");
+
+        shards.close(id(0)).await.unwrap();
+        shards.open(id(0), place(id(0)), config()).await.unwrap();
+        assert_eq!(client.poll(id(0), from(0)).await.unwrap().messages(), 1);
+        let read = shards.totals(0).await.unwrap();
+        assert_eq!((read.open_handles, read.active_handles), (1, 3));
+        close(&shards).await;
+    });
+}
+
+/// Who asks sees what still waits behind it.
+#[test]
+fn the_mailbox_is_told_as_it_is() {
+    let sim = Sim::new(36);
+    sim.run(async {
+        let shards = opened(&sim, 1, 1).await;
+        let calls: Vec<_> = (0..4).map(|_| shards.totals(0)).collect();
+        let mut waiting = Vec::new();
+        for call in calls {
+            waiting.push(call.await.unwrap().mailbox);
+        }
+        assert_eq!(waiting, [3, 2, 1, 0]);
         close(&shards).await;
     });
 }
@@ -148,8 +202,7 @@ fn whoever_watches_is_told_times_and_news() {
             client.append(id(0), batch, ack).await.unwrap();
         }
         assert_eq!(client.poll(id(0), from(0)).await.unwrap().messages(), 3);
-        let waited =
-            corelog_storage::PollQuery { max_wait: std::time::Duration::from_millis(5), ..from(3) };
+        let waited = PollQuery { max_wait: Duration::from_millis(5), ..from(3) };
         assert!(client.poll(id(0), waited).await.unwrap().is_empty());
         let took = [
             Took::Crossing,

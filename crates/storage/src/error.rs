@@ -63,19 +63,25 @@ impl fmt::Display for AppendError {
                 write!(f, "no space for the batch, nothing stored; free space and retry: {error}")
             }
             AppendError::NoSegment(error) => {
-                write!(f, "no file for the next segment, nothing stored; mend and retry: {error}")
-            }
-            AppendError::NoFile(error) => {
+                let remedy = error.remedy();
                 write!(
                     f,
-                    "the log's file cannot be opened, nothing stored; mend and retry: {error}"
+                    "no file for the next segment, nothing stored; {remedy} and retry: {error}"
+                )
+            }
+            AppendError::NoFile(error) => {
+                let remedy = error.remedy();
+                write!(
+                    f,
+                    "the log's file cannot be opened, nothing stored; {remedy} and retry: {error}"
                 )
             }
             AppendError::Offsets(error) => {
                 write!(
                     f,
-                    "the stored consumer offsets cannot be read, nothing stored; mend and retry: \
-                     {error}"
+                    "the stored consumer offsets cannot be read, nothing stored; {} and retry: \
+                     {error}",
+                    error.remedy()
                 )
             }
             AppendError::Poisoned(fault) => {
@@ -165,12 +171,13 @@ impl fmt::Display for PollError {
                 }
             }
             PollError::Io(error) => {
-                write!(f, "the disk could not say what is there; mend it and poll again: {error}")
+                let remedy = error.remedy();
+                write!(f, "what is there could not be read; {remedy} and poll again: {error}")
             }
             PollError::Offsets(error) => write!(
                 f,
-                "what the consumer has stored could not be read; mend the disk and poll again: \
-                 {error}"
+                "what the consumer has stored could not be read; {} and poll again: {error}",
+                error.remedy()
             ),
             PollError::Closed => f.write_str("the partition is closed; open it again to poll"),
         }
@@ -229,7 +236,9 @@ pub enum OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OpenError::Io(error) => write!(f, "mend the disk and open again: {error}"),
+            OpenError::Io(error) => {
+                write!(f, "{} and open again: {error}", error.remedy())
+            }
             OpenError::Config(error) => error.fmt(f),
             OpenError::Locked { path } => {
                 write!(f, "{} is locked by another writer; close it and retry", path.display())

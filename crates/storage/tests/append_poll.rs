@@ -349,15 +349,19 @@ fn no_time_is_stamped_above_the_ceiling() {
     sim.run(async {
         let log = open(sim.platform(), LogConfig::default()).await;
         append_wait(&log, &batch(1, &[10]), Ack::Appended).await;
+        assert_eq!(log.stats().stalls, 0);
         sim.clock().hold_ceiling(true);
         let ceiling = sim.clock().ceiling_us();
         sim.clock().step(60_000_000);
         let reply = append(&log, &batch(2, &[10]), Ack::Appended);
         sim.clock().sleep(Duration::from_millis(500)).await;
         assert!(reply.get().is_none(), "the time now is above the durable ceiling");
+        let stalls = log.stats().stalls;
+        assert!((400..=501).contains(&stalls), "it looks once a millisecond: {stalls}");
         sim.clock().hold_ceiling(false);
         sim.clock().sleep(Duration::from_millis(500)).await;
         assert!(reply.ok().unwrap().base_timestamp > ceiling);
+        assert!(log.stats().stalls <= stalls + 1, "and not after that");
     });
 }
 

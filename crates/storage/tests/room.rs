@@ -70,6 +70,7 @@ fn all_partitions_together_keep_to_the_limit_and_everyone_gets_through() {
                 }
             });
             let most = most.await;
+            let waits: u64 = logs.iter().map(|log| log.stats().room_waits).sum();
             for reply in &replies {
                 assert!(reply.ok().is_some(), "{:?}", reply.get());
             }
@@ -80,12 +81,15 @@ fn all_partitions_together_keep_to_the_limit_and_everyone_gets_through() {
                 log.close().await.unwrap();
             }
             assert!(sim.take_panics().is_empty());
-            most
+            (most, waits)
         })
     };
-    assert_eq!(at_once(one_at_a_time()), 5, "one of each");
-    let most = at_once(SharedLimits { flying_bytes: 1 << 30, ..one_at_a_time() });
+    let (most, waits) = at_once(one_at_a_time());
+    assert_eq!(most, 5, "one of each");
+    assert!(waits >= 5, "who waited for room was counted: {waits}");
+    let (most, waits) = at_once(SharedLimits { flying_bytes: 1 << 30, ..one_at_a_time() });
     assert!(most > 10, "without the limit each has several: {most}");
+    assert_eq!(waits, 0);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use super::direct::DirectIoError;
 use super::uring::UringError;
@@ -20,8 +21,20 @@ pub enum StartError {
     Thread(io::Error),
     /// An executor could not be made.
     Executor(io::Error),
-    /// A shard thread ended before it was ready.
-    Lost,
+    /// A shard's thread ended before it was ready.
+    Lost {
+        /// The shard's number.
+        shard: usize,
+        /// What is known of its end.
+        why: String,
+    },
+    /// A shard's thread did not become ready, nor did those that were started in its place.
+    NotReady {
+        /// The shard's number.
+        shard: usize,
+        /// How long it was waited for them.
+        waited: Duration,
+    },
 }
 
 impl From<UringError> for StartError {
@@ -43,9 +56,30 @@ impl fmt::Display for StartError {
             StartError::DirectIo(error) => error.fmt(f),
             StartError::Cpus(error) => write!(f, "cannot read the CPU affinity: {error}"),
             StartError::Thread(error) => write!(f, "cannot start a thread: {error}"),
-            StartError::Executor(error) => write!(f, "cannot start a shard's executor: {error}"),
-            StartError::Lost => f.write_str("a shard's thread ended before it was ready"),
+            StartError::Executor(error) => {
+                write!(f, "cannot start a shard's executor: {error}")?;
+                advise(f, &error.to_string())
+            }
+            StartError::Lost { shard, why } => {
+                write!(f, "the thread of shard {shard} ended before it was ready: {why}")?;
+                advise(f, why)
+            }
+            StartError::NotReady { shard, waited } => write!(
+                f,
+                "shard {shard} was not ready after {} s: the machine is overloaded, or it takes fewer \
+                 shards, or less registered memory for each",
+                waited.as_secs()
+            ),
         }
+    }
+}
+
+/// What helps where descriptors ran out. By the text: where it happens inside of glommio, a panic with
+/// this text is all there is.
+fn advise(f: &mut fmt::Formatter<'_>, cause: &str) -> fmt::Result {
+    match cause.contains("(os error 24)") || cause.contains("(os error 23)") {
+        true => f.write_str("; raise RLIMIT_NOFILE (ulimit -n), or start fewer shards"),
+        false => Ok(()),
     }
 }
 
@@ -57,7 +91,7 @@ impl std::error::Error for StartError {
             StartError::Cpus(error) | StartError::Thread(error) | StartError::Executor(error) => {
                 Some(error)
             }
-            StartError::Lost => None,
+            StartError::Lost { .. } | StartError::NotReady { .. } => None,
         }
     }
 }

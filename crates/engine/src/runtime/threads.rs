@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::affinity;
 use super::choice::Runtime;
@@ -27,10 +27,11 @@ use super::start_error::StartError;
 use super::uring;
 use crate::observe::Events;
 
-/// How long a shard thread may take to become ready before it is replaced; each next one has twice
-/// as long, as it may be the machine that is slow (31 s together). On a busy machine about one start
+/// How long a shard thread with a CPU of its own may take to become ready before it is replaced; each
+/// next one has twice as long, as it may be the machine that is slow (31 s together). On a busy machine about one start
 /// in two thousand is slept over: it is to cost its caller a second and not ten.
 const START_PATIENCE: Duration = Duration::from_secs(1);
+const START_PATIENCE_MAX: Duration = Duration::from_secs(10);
 const START_ATTEMPTS: u32 = 5;
 
 /// How the shards of an engine are to run.
@@ -159,15 +160,17 @@ impl ShardThreads {
         // Each thread has a heart of its own, those included that are given up.
         let heart = || watch.as_ref().map(Watch::heart).unwrap_or_default();
         let launch = |seat: &Seat| Launched::new(Seat { heart: heart(), ..seat.clone() }, &main);
-        let mut shards = seats.iter().map(launch).collect::<Result<Vec<_>, _>>()?;
-        let mut found = Vec::with_capacity(shards.len());
-        for (shard, seat) in shards.iter_mut().zip(&seats) {
-            found.push(shard.wait_or_replace(|| launch(seat))?);
+        let launched = seats.iter().map(launch).collect::<Result<Vec<_>, _>>()?;
+        let patience = patience(seats.len(), allowed.len());
+        let mut ready = Vec::with_capacity(seats.len());
+        for (shard, seat) in launched.into_iter().zip(&seats) {
+            ready.push(shard.ready_or_replaced(patience, || launch(seat))?);
         }
-        for shard in &shards {
-            shard.go.send(()).map_err(|_| StartError::Lost)?;
+        let (mut shards, mut found) = (Vec::new(), Vec::new());
+        for (shard, facts) in ready {
+            found.push(facts);
+            shards.push(shard.told_to_go()?);
         }
-        let shards = shards.into_iter().map(|shard| shard.thread).collect();
         let facts = RuntimeFacts { direct: probed.direct, shards: found };
         Ok(ShardThreads { shards, watch, files, facts })
     }
@@ -197,8 +200,16 @@ pub(crate) fn usable_cpus(wish: Option<&[usize]>) -> io::Result<Vec<usize>> {
     Ok(allowed)
 }
 
+/// How long the first thread of a shard may take where `shards` of them start on `cpus` CPUs: they
+/// share these, so that all of them are ready late rather than some of them soon.
+fn patience(shards: usize, cpus: usize) -> Duration {
+    let on_each = u32::try_from(shards.div_ceil(cpus.max(1))).unwrap_or(u32::MAX);
+    START_PATIENCE.saturating_mul(on_each).min(START_PATIENCE_MAX)
+}
+
 /// A shard thread on its way: it says when it is ready, and runs on only when told so.
 struct Launched {
+    shard: usize,
     ready: mpsc::Receiver<Readiness>,
     go: mpsc::Sender<()>,
     thread: JoinHandle<ShardEnd>,
@@ -207,26 +218,106 @@ struct Launched {
 impl Launched {
     fn new(seat: Seat, main: &ShardMain) -> Result<Launched, StartError> {
         let ((say, ready), (go, start)) = (mpsc::channel(), mpsc::channel());
-        let name = format!("corelog-{}", seat.number);
+        let shard = seat.number;
+        let name = format!("corelog-{shard}");
         let main = Arc::clone(main);
         let body = move || life::run_shard(seat, &say, &start, &main);
         let thread = thread::Builder::new().name(name).spawn(body).map_err(StartError::Thread)?;
-        Ok(Launched { ready, go, thread })
+        Ok(Launched { shard, ready, go, thread })
     }
 
     /// Waits until the shard is ready. The very first turn of an executor of glommio's has no pulse
     /// yet, so it can be slept over (`glommio/timers.rs`): such a thread is given up for a new one. It
     /// ends by itself should it ever wake, as nobody tells it to go on.
-    fn wait_or_replace(&mut self, again: impl Fn() -> Result<Launched, StartError>) -> Readiness {
-        let mut patience = START_PATIENCE;
-        for _ in 1..START_ATTEMPTS {
+    fn ready_or_replaced(
+        mut self,
+        mut patience: Duration,
+        again: impl Fn() -> Result<Launched, StartError>,
+    ) -> Result<(Launched, ShardFacts), StartError> {
+        let began = Instant::now();
+        for attempt in 1..=START_ATTEMPTS {
             match self.ready.recv_timeout(patience) {
-                Ok(readiness) => return readiness,
-                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(StartError::Lost),
-                Err(mpsc::RecvTimeoutError::Timeout) => *self = again()?,
+                Ok(readiness) => return readiness.map(|facts| (self, facts)),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(self.lost()),
+                Err(mpsc::RecvTimeoutError::Timeout) if attempt < START_ATTEMPTS => {
+                    self = again()?;
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
             patience *= 2;
         }
-        self.ready.recv_timeout(patience).map_err(|_| StartError::Lost)?
+        Err(StartError::NotReady { shard: self.shard, waited: began.elapsed() })
+    }
+
+    fn told_to_go(self) -> Result<JoinHandle<ShardEnd>, StartError> {
+        match self.go.send(()) {
+            Ok(()) => Ok(self.thread),
+            Err(_) => Err(self.lost()),
+        }
+    }
+
+    /// Why the thread has ended without a word.
+    fn lost(self) -> StartError {
+        let why = match self.thread.join() {
+            Ok(end) => format!("{end:?}"),
+            Err(panic) => panic_text("it", &*panic),
+        };
+        StartError::Lost { shard: self.shard, why }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launched(
+        body: impl FnOnce(mpsc::Sender<Readiness>) -> ShardEnd + Send + 'static,
+    ) -> Launched {
+        let ((say, ready), (go, _)) = (mpsc::channel(), mpsc::channel());
+        Launched { shard: 7, ready, go, thread: thread::spawn(move || body(say)) }
+    }
+
+    fn no_other() -> Result<Launched, StartError> {
+        panic!("it is not replaced")
+    }
+
+    #[test]
+    fn a_thread_that_ends_without_a_word_is_told_with_the_cause() {
+        let panics = launched(|_say| panic!("for want of luck"));
+        let error = panics.ready_or_replaced(Duration::MAX, no_other).map(drop).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("shard 7") && text.contains("for want of luck"), "{text}");
+        let ends = launched(|_say| ShardEnd::ExecutorLost("no memory".to_owned()));
+        let text = ends.told_to_go().map(drop).unwrap_err().to_string();
+        assert!(text.contains("shard 7") && text.contains("no memory"), "{text}");
+    }
+
+    #[test]
+    fn one_that_is_never_ready_is_replaced_a_few_times_and_then_told_as_slow() {
+        let never = || {
+            launched(|say| {
+                thread::sleep(Duration::from_millis(200));
+                drop(say);
+                ShardEnd::Clean
+            })
+        };
+        let replaced = std::cell::Cell::new(1);
+        let again = || {
+            replaced.set(replaced.get() + 1);
+            Ok(never())
+        };
+        let patience = Duration::from_millis(1);
+        let error = never().ready_or_replaced(patience, again).map(drop).unwrap_err();
+        assert_eq!(replaced.get(), START_ATTEMPTS);
+        let text = error.to_string();
+        assert!(text.contains("shard 7") && text.contains("fewer shards"), "{text}");
+    }
+
+    #[test]
+    fn many_shards_on_few_cpus_have_more_time() {
+        assert_eq!(patience(2, 2), START_PATIENCE);
+        assert_eq!(patience(7, 2), 4 * START_PATIENCE);
+        assert_eq!(patience(1000, 2), START_PATIENCE_MAX);
+        assert_eq!(patience(1, 64), START_PATIENCE);
     }
 }

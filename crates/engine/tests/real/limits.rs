@@ -170,6 +170,18 @@ fn too_little_locked_memory_is_named() {
     }
 }
 
+/// More shards than there are descriptors for: the message says what is missing and what helps.
+#[test]
+fn shards_that_find_no_descriptors_are_told_the_limit() {
+    let name = "limits::shards_that_find_no_descriptors_are_told_the_limit";
+    let Some(dir) = in_child(name, &["prlimit", "--nofile=100:100"]) else { return };
+    let error = builder(&dir, 60).open().map(drop).expect_err("each needs some");
+    let text = error.to_string();
+    for part in ["os error 24", "RLIMIT_NOFILE", "fewer shards"] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+}
+
 /// The most memory that has been resident in this process, bytes.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("proc is mounted");

@@ -78,6 +78,24 @@ fn appends_and_polls_are_counted_exactly_and_all_of_a_slow_caller_are_timed() {
 }
 
 #[test]
+fn an_append_is_timed_by_what_was_asked_for() {
+    let dir = fresh_dir("statistics_acks");
+    let (engine, client) = with_topic(&dir, 1, TopicConfig::default());
+    let kinds = [Timed::AppendAppended, Timed::AppendWritten, Timed::AppendDurable];
+    let timed = || kinds.map(|kind| stats(&client).latencies[0][kind].count());
+    for (tag, ack) in [(0, Ack::Appended), (1, Ack::Written), (2, Ack::Durable)] {
+        let before = timed();
+        // Fewer than 50,000 a second.
+        std::thread::sleep(Duration::from_micros(50));
+        client.append_blocking(P, batch(tag, 1, 10), ack).expect("it fits");
+        let mut wanted = before;
+        wanted[tag as usize] += 1;
+        assert_eq!(timed(), wanted, "{ack:?}");
+    }
+    engine.close_blocking().expect("nothing is wrong");
+}
+
+#[test]
 fn segments_and_reads_of_files() {
     let dir = fresh_dir("statistics_files");
     let (engine, client) = with_topic(&dir, 1, small_segments());

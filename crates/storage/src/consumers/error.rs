@@ -66,8 +66,9 @@ impl fmt::Display for OffsetError {
             }
             OffsetError::Unreadable(error) => write!(
                 f,
-                "the stored offsets could not be read; mend the disk and retry, or update where a \
-                 newer release wrote them: {error}"
+                "the stored offsets could not be read; {} and retry, or update where a newer \
+                 release wrote them: {error}",
+                error.remedy()
             ),
             OffsetError::Io(error) => {
                 write!(

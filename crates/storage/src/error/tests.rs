@@ -198,6 +198,26 @@ fn check<E: std::error::Error>(errors: Vec<(E, &[&str])>) {
     }
 }
 
+/// Who has no descriptors left is not sent to mend a disk.
+#[test]
+fn without_descriptors_the_advice_is_to_raise_the_limit() {
+    let error = || IoError::new(IoOp::Open, PATH, io::Error::from_raw_os_error(24));
+    let shared = || Arc::new(error());
+    for text in [
+        AppendError::NoSegment(shared()).to_string(),
+        AppendError::NoFile(shared()).to_string(),
+        AppendError::Offsets(shared()).to_string(),
+        PollError::Io(error()).to_string(),
+        PollError::Offsets(shared()).to_string(),
+        OffsetError::Unreadable(shared()).to_string(),
+        OpenError::Io(error()).to_string(),
+        ReopenError::Open(OpenError::Io(error())).to_string(),
+    ] {
+        assert!(text.contains("raise the limit of open files (RLIMIT_NOFILE) and "), "{text}");
+        assert!(!text.contains("mend"), "{text}");
+    }
+}
+
 #[test]
 fn each_message_says_what_where_and_what_to_do() {
     check(append_errors());
