@@ -435,6 +435,26 @@ fn a_tail_made_to_cost_time_ends_the_search() {
     });
 }
 
+/// What is cut holds a whole batch, so far ahead that its offset says nothing: a copy is kept.
+#[test]
+fn a_whole_batch_with_an_offset_out_of_reach_is_not_thrown_away() {
+    let sim = Sim::new(1);
+    filled_and_killed(&sim, LogConfig::default(), &[500; 8]);
+    let bytes = sim.disk().contents(log_file(0)).unwrap();
+    let len = 256 + 48 + 500;
+    let last = &bytes[7 * len..8 * len];
+    // 100 bytes of the second batch are left of six: room for two offsets.
+    sim.disk().put(log_file(0), &[&bytes[..len + 100], last].concat()).unwrap();
+    sim.run(async {
+        let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
+        assert_eq!(report.row, "torn tail", "{report:?}");
+        assert!(sim.disk().contents(&report.quarantined[0]).unwrap().ends_with(last));
+        let next = append_wait(&log, &batch(9, &[10]), Ack::Durable).await.base_offset;
+        assert_eq!(next, 1);
+        log.close().await.unwrap();
+    });
+}
+
 /// A batch that verifies where the log breaks off, one before it being gone, is no part of the log
 /// any more. It is not thrown away either: cut, it goes to quarantine; kept, its offsets stay taken.
 #[test]

@@ -32,7 +32,7 @@ pub(super) async fn rescue_tail<P: Platform>(
     report: &mut OpenReport,
 ) -> Result<(), OpenError> {
     report.cut_bytes += file.len().await?.saturating_sub(end.position);
-    if rest.reached.is_none() {
+    if rest.reached.is_none() && !rest.strays {
         return Ok(());
     }
     // What is copied stays until it is cut, also where the power fails between the two: the next

@@ -5,6 +5,7 @@
 //! keeps a payload that looks like a batch from pushing the log's end far away, and bounds what a
 //! search that gave up (see `SearchBudget`) has to assume. One that stands just where the log
 //! breaks off is in no payload: it counts whatever its offset, and only as far as its bytes reach.
+//! Others out of reach are strays: they say nothing about the next offset, but a cut keeps a copy.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -51,6 +52,9 @@ pub(super) struct Searched {
     /// How far the batches that verify reach; `None` without one. Where bytes could not be read, or
     /// were made to cost too much, the furthest offset that they could reach.
     pub(super) reached: Option<Reached>,
+    /// A batch that verifies has an offset that cannot be reached from the damage; assumed as well
+    /// where looking for one was made to cost too much.
+    pub(super) strays: bool,
     /// End of the bytes that are not zero or could not be read; 0 where there are none.
     pub(super) used: u64,
     /// The first block that the device did not give back.
@@ -121,6 +125,8 @@ pub(super) struct Search<F: File> {
 struct Progress {
     found: Searched,
     budget: SearchBudget,
+    /// For strays alone: what they cost changes nothing for the others.
+    budget_for_strays: SearchBudget,
     /// Some bytes were not looked at: they could not be read or cost too much.
     blind: bool,
     /// Blocks read at once beside the one that the search has come to.
@@ -156,8 +162,13 @@ impl<F: File> Search<F> {
     /// that verifies and does not continue the log.
     pub(super) async fn run(&self, bytes_read: &mut u64) -> Result<Searched, OpenError> {
         let budget = SearchBudget::of_file(self.range.end - self.range.start);
-        let mut progress =
-            Progress { found: Searched::default(), budget, blind: false, ahead: AHEAD_BLOCKS };
+        let mut progress = Progress {
+            found: Searched::default(),
+            budget_for_strays: budget.clone(),
+            budget,
+            blind: false,
+            ahead: AHEAD_BLOCKS,
+        };
         let mut at = self.range.start;
         while at < self.range.end {
             let start = align_down(at);
@@ -201,9 +212,16 @@ impl<F: File> Search<F> {
         let next = if end == self.range.end || whole == 0 { end } else { at + whole };
         let mut from = at;
         while from < next && !progress.budget.is_used_up() {
-            let Some(place) = self.candidate(&window[(from - at) as usize..], from) else { break };
+            let rest = &window[(from - at) as usize..];
+            let strays = !progress.found.strays && progress.found.reached.is_none();
+            let Some((place, is_stray)) = self.candidate(rest, from, strays) else { break };
             from += place as u64;
-            match self.batches(from, progress, bytes_read).await? {
+            if is_stray {
+                self.stray(from, progress, bytes_read).await?;
+                from += 1;
+                continue;
+            }
+            match self.batches(from, &mut progress.budget, bytes_read).await? {
                 Some((run_end, reached)) => {
                     let before = progress.found.reached.unwrap_or_default();
                     progress.found.reached = Some(before.and(reached));
@@ -231,20 +249,36 @@ impl<F: File> Search<F> {
         found
     }
 
-    /// The first place in `window` (which begins at file position `at`) that looks like a batch.
-    fn candidate(&self, window: &[u8], at: u64) -> Option<usize> {
+    /// Looks at a candidate out of reach.
+    async fn stray(
+        &self,
+        from: u64,
+        progress: &mut Progress,
+        bytes_read: &mut u64,
+    ) -> Result<(), OpenError> {
+        let budget = &mut progress.budget_for_strays;
+        let found = self.batches(from, budget, bytes_read).await?;
+        progress.found.strays = found.is_some() || budget.is_used_up();
+        Ok(())
+    }
+
+    /// The first place in `window` (which begins at file position `at`) that looks like a batch, and
+    /// whether it is a stray; with `strays` false only others.
+    fn candidate(&self, window: &[u8], at: u64, strays: bool) -> Option<(usize, bool)> {
         let mut from = 0;
         loop {
             let place = from + next_header(window.get(from..)?)?;
             let header = BatchHeader::parse(&window[place..]).ok()?;
             let position = at + place as u64;
             let ahead = header.base_offset.checked_sub(self.next_offset);
+            let is_stray = ahead.is_some_and(|ahead| !self.is_in_reach(ahead, position));
             let end = position.checked_add(header.batch_length);
             if header.partition_id == u64::from(self.partition_id)
-                && ahead.is_some_and(|ahead| self.is_in_reach(ahead, position))
+                && ahead.is_some()
+                && (strays || !is_stray)
                 && end.is_some_and(|end| end <= self.range.end)
             {
-                return Some(place);
+                return Some((place, is_stray));
             }
             from = place + 1;
         }
@@ -259,7 +293,7 @@ impl<F: File> Search<F> {
     async fn batches(
         &self,
         from: u64,
-        progress: &mut Progress,
+        budget: &mut SearchBudget,
         bytes_read: &mut u64,
     ) -> Result<Option<(u64, Reached)>, OpenError> {
         let expect = Expect {
@@ -286,7 +320,7 @@ impl<F: File> Search<F> {
             }
         }
         if run.is_none() {
-            progress.budget.charge(walker.bytes_read);
+            budget.charge(walker.bytes_read);
         }
         *bytes_read += walker.bytes_read;
         Ok(run)
