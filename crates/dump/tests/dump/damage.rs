@@ -378,8 +378,8 @@ fn a_torn_message_that_carries_a_whole_batch_stays_a_torn_tail() {
 /// twice, elsewhere, or not in their place. All that can be read is.
 #[test]
 fn what_does_not_stand_in_its_place_is_read_all_the_same() {
-    let segment = Segment::new(0, 0, &[2, 3, 2, 1]);
-    let [first, second, third, _] = &segment.batches[..] else { panic!("four batches") };
+    let segment = Segment::new(0, 0, &[2, 3, 2, 1, 2]);
+    let [first, second, third, fourth, _] = &segment.batches[..] else { panic!("five batches") };
     let put =
         |at: usize, bytes: &[u8]| [&segment.bytes[..at], bytes, &segment.bytes[at..]].concat();
     let without =
@@ -389,23 +389,29 @@ fn what_does_not_stand_in_its_place_is_read_all_the_same() {
         copy[..256].fill(0x77);
         copy
     };
+    // What stands there twice says which one it is, and is damaged behind that.
+    let torn_copy = flipped(&segment.bytes[second.clone()], 300);
+    let put_and_damage_the_fourth =
+        |bytes: &[u8]| flipped(&put(third.start, bytes), fourth.start + bytes.len() + 300);
     let twice = segment.bytes[first.clone()].to_vec();
     for (name, bytes, batches, fault) in [
-        ("rubbish between", put(third.start, &[0xA5; 700]), 4, third.start),
-        ("a second copy", put(third.start, &segment.bytes[second.clone()]), 4, third.start),
-        ("a damaged second copy", put(third.start, &damaged_copy), 4, third.start),
+        ("rubbish between", put(third.start, &[0xA5; 700]), 5, third.start),
+        ("a second copy", put(third.start, &segment.bytes[second.clone()]), 5, third.start),
+        ("a damaged second copy", put(third.start, &damaged_copy), 5, third.start),
         // Its header says that it reaches over the next one, which reaches further.
-        ("the end of one is missing", without(second.end - 40..second.end), 3, second.start),
-        ("the middle is missing", without(second.end - 400..second.end - 300), 3, second.start),
-        ("the end of one, and the header behind", without(second.end - 40..third.start + 9), 2, {
+        ("the end of one is missing", without(second.end - 40..second.end), 4, second.start),
+        ("the middle is missing", without(second.end - 400..second.end - 300), 4, second.start),
+        ("the end of one, and the header behind", without(second.end - 40..third.start + 9), 3, {
             second.start
         }),
         (
             "one twice, and the end of the next is missing",
             [&twice[..], &without(second.end - 40..second.end)].concat(),
-            3,
+            4,
             first.end,
         ),
+        ("a few bytes, and damage behind", put_and_damage_the_fourth(&[0xA5; 9]), 4, third.start),
+        ("a torn copy, and damage behind", put_and_damage_the_fourth(&torn_copy), 4, third.start),
     ] {
         eprintln!("{name}");
         assert_verdict(&judge(&bytes), "corrupt", batches, Some(fault));
