@@ -342,3 +342,38 @@ fn a_thousand_idle_ones() {
         assert!(sim.disk().used() <= 1_000 * 4 * 4_096, "{} bytes", sim.disk().used());
     });
 }
+
+#[test]
+fn retention_drops_what_is_old_or_too_much_and_was_read() {
+    let sim = Sim::new(12);
+    sim.run(async {
+        let log = open(sim.platform(), small_segments()).await;
+        for tag in 0..100 {
+            append_wait(&log, &batch(tag, &[60_000]), Ack::Durable).await;
+        }
+        let segments = logs(&sim);
+        assert!(segments.len() >= 5, "{segments:?}");
+        let by_size = Retention { sealed_bytes: Some(3 << 20), ..Retention::default() };
+        log.store_offset(consumer(1), segments[1] - 2, Ack::Durable).await.unwrap();
+        assert_eq!(log.retain(by_size).await.unwrap().segments, 0, "its last message is unread");
+        assert_eq!(log.delete_segments(9).await.unwrap().segments, 0);
+        log.store_offset(consumer(1), segments[1] - 1, Ack::Durable).await.unwrap();
+        assert_eq!(log.delete_segments(1).await.unwrap().segments, 1);
+        assert_eq!(logs(&sim), segments[1..]);
+        log.store_offset(consumer(1), 99, Ack::Durable).await.unwrap();
+        let trimmed = log.retain(by_size).await.unwrap();
+        let left: u64 = log.sealed_segments().await.iter().filter_map(|s| s.bytes).sum();
+        assert!(trimmed.segments > 0 && left <= 3 << 20, "{trimmed:?}, {left} bytes left");
+        assert_eq!(log.retain(by_size).await.unwrap().segments, 0);
+
+        let expiry = Some(Duration::from_secs(10));
+        let by_age = Retention { expiry, ..Retention::default() };
+        assert_eq!(log.retain(by_age).await.unwrap().segments, 0);
+        sim.clock().sleep(Duration::from_secs(11)).await;
+        assert!(log.retain(by_age).await.unwrap().segments > 0);
+        assert_eq!(logs(&sim).len(), 1, "the active one always stays");
+        assert_eq!(log.retain(Retention::default()).await.unwrap().segments, 0);
+        assert_eq!(append_wait(&log, &batch(1, &[10]), Ack::Durable).await.base_offset, 100);
+        log.close().await.unwrap();
+    });
+}
