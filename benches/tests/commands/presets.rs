@@ -232,7 +232,7 @@ fn a_run_is_stopped_while_its_partitions_are_made() {
     let mut run = Running::start(bench(&dir).args(flags.split_whitespace()));
     let partitions = dir.join("here/round-0/streams/0/topics/0/partitions");
     let made = || fs::read_dir(&partitions).map_or(0, Iterator::count);
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(240);
     while made() == 0 {
         assert!(Instant::now() < deadline, "no partition is made");
         thread::sleep(Duration::from_millis(1));
@@ -249,7 +249,7 @@ fn a_stopped_run_tells_what_it_measured_and_leaves_nothing() {
     let dir = dir("stopped-run");
     let flags = "run --duration 10min --rate 1000msg --batch-messages 1 --dir here --json out.json";
     let mut run = Running::start(bench(&dir).args(flags.split_whitespace()));
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(240);
     while logs_below(&dir).iter().all(|log| fs::metadata(log).unwrap().len() == 0) {
         assert!(Instant::now() < deadline, "the run did not begin");
         thread::sleep(Duration::from_millis(5));

@@ -9,7 +9,7 @@ use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
@@ -23,8 +23,8 @@ pin_project! {
     }
 }
 
-/// Runs `task`, and calls `then` with what it ends with. Where it does not end, by a panic or because
-/// it is dropped, `then` is dropped, after the task.
+/// Runs `task`, and calls `then` with what it ends with. Where the task panics, `then` is dropped by
+/// the unwinding, which its drop may ask for; where the task is dropped, after it.
 pub fn then<F: Future, G: FnOnce(F::Output)>(task: F, then: G) -> Then<F, G> {
     Then { task, then: Some(then) }
 }
@@ -34,9 +34,15 @@ impl<F: Future, G: FnOnce(F::Output)> Future for Then<F, G> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
-        let ended = ready!(this.task.poll(cx));
+        // Held here meanwhile: a panic of the task drops it as it unwinds.
         let then = this.then.take().expect("polled after it was ready");
-        then(ended);
+        match this.task.poll(cx) {
+            Poll::Ready(ended) => then(ended),
+            Poll::Pending => {
+                *this.then = Some(then);
+                return Poll::Pending;
+            }
+        }
         Poll::Ready(())
     }
 }
@@ -149,6 +155,21 @@ mod tests {
         assert_eq!(Rc::strong_count(&held), 2);
         drop(task);
         assert_eq!(Rc::strong_count(&held), 1);
+    }
+
+    #[test]
+    fn what_comes_then_knows_a_panic() {
+        struct Asks(Rc<Cell<bool>>);
+        impl Drop for Asks {
+            fn drop(&mut self) {
+                self.0.set(std::thread::panicking());
+            }
+        }
+        let unwound = Rc::new(Cell::new(false));
+        let asks = Asks(Rc::clone(&unwound));
+        let mut task = pin!(caught(then(async { panic!("here") }, move |(): ()| drop(asks)), text));
+        assert_eq!(turn(task.as_mut()), Poll::Ready(Err("here".to_owned())));
+        assert!(unwound.get());
     }
 
     #[test]
