@@ -269,7 +269,8 @@ fn a_process_without_descriptors_rests_and_goes_on() {
     let before = ticks(&process);
     std::thread::sleep(std::time::Duration::from_secs(1));
     let used = ticks(&process) - before;
-    assert!(used < 10, "{used} hundredths of a second spent on nothing");
+    // Asking again and again takes as much of a core as there is.
+    assert!(used < 25, "{used} hundredths of a second spent on nothing");
     assert_eq!(first.question(1, &[]).status(), 0, "others are served");
     prlimit(pid, Resource::Nofile, old).unwrap();
     for client in &mut waiting {
