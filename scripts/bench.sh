@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Measures everything that docs/performance.md states, with the settings that it states, and prints
 # the tables in Markdown; then says which rows are not what the committed results have
-# (benches/results), beyond the noise. Takes about half an hour on a disk of 3 GB/s; nothing else
+# (benches/results), beyond the noise. Takes most of an hour on a disk of 3 GB/s; nothing else
 # should run.
 #
 #   scripts/bench.sh [--save] [ROUNDS] [BENCH...]
 #
-# Each benchmark runs twice: with the allocator that puts buffers on 2 MiB pages, and without.
+# Each benchmark runs three times: on glommio with the allocator that puts buffers on 2 MiB pages,
+# without that, and on the ring runtime.
 # --save makes the results the committed ones: for a change that is meant, on the same machine.
 # Exit status: 0 no row is worse, 1 one is worse or gone, 2 wrong usage.
 set -euo pipefail
@@ -37,12 +38,13 @@ rm -rf "$results"
 mkdir -p "$results"
 before=()
 for bench in "${benches[@]}"; do
-    for allocator in "" --system-alloc; do
-        name=$bench${allocator:+-system}.json
-        # A word or none.
-        # shellcheck disable=SC2086
+    for variant in "" system ring; do
+        flags=()
+        [[ $variant == system ]] && flags=(--system-alloc)
+        [[ $variant == ring ]] && flags=(--runtime ring)
+        name=$bench${variant:+-$variant}.json
         cargo bench --locked --quiet -p corelog-bench --bench "$bench" -- --rounds "$rounds" \
-            --json "$results/$name" $allocator
+            --json "$results/$name" "${flags[@]}"
         [[ -s $committed/$name ]] && before+=("$committed/$name")
     done
 done

@@ -1,5 +1,6 @@
 //! Cold sequential poll: a partition is read from its beginning to its end, every checksum verified,
 //! beside what the raw ring reads from a file of the same size at the same request size and depth.
+//! The last row is the ring itself, going round in as much memory as a shard's cache has.
 //!
 //! The engine is opened anew each time, so that nothing is in its memory.
 
@@ -114,6 +115,21 @@ fn measure(run: &Run<'_>, args: &Args) -> Result<Vec<Table>, Failed> {
                 cpu: Some(cpu),
             });
         }
+    }
+    for round in run.rounds() {
+        let memory = Limits::default().cache_bytes;
+        let (few, many) = run.pair(
+            round,
+            || Ok(run.ceiling.read_once(bytes, shape)?),
+            || Ok(run.ceiling.read_round(bytes, shape, memory)?),
+        )?;
+        let what = format!("no engine: the ring, going round in {} MiB of buffers", memory >> 20);
+        let new = |row: Row| row.unit(Unit::MbPerS).beside("ring's reads", Ratio::Percent);
+        table.row(&what, new).add(Sample {
+            engine: mb_per_s(many.bytes, many.elapsed),
+            beside: Some(mb_per_s(few.bytes, few.elapsed)),
+            cpu: None,
+        });
     }
     Ok(vec![table])
 }

@@ -73,7 +73,19 @@ impl Ceiling {
     /// Cold sequential read of what `write_once` with the same arguments wrote.
     /// O_DIRECT, so no page cache of this machine answers; each request's first bytes are checked.
     pub fn read_once(&self, bytes: u64, shape: Shape) -> Result<Measured, CeilingError> {
-        sequential::read(self, bytes, shape)
+        sequential::read(self, bytes, shape, shape.depth)
+    }
+
+    /// `read_once` into buffers of `memory` bytes a ring that take turns, the one that was filled
+    /// longest ago next: what the device gives to a reader that keeps so much of what it has read.
+    /// Never fewer buffers than are in flight.
+    pub fn read_round(
+        &self,
+        bytes: u64,
+        shape: Shape,
+        memory: usize,
+    ) -> Result<Measured, CeilingError> {
+        sequential::read(self, bytes, shape, (memory / shape.block).max(shape.depth))
     }
 
     /// `write_once` beside a cold sequential read of files that were written before: the figures of

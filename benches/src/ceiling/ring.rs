@@ -111,8 +111,8 @@ impl Ring {
         &self.files
     }
 
-    /// How many slots there are: the queue depth.
-    pub(crate) fn depth(&self) -> usize {
+    /// How many slots there are: as many requests can be in flight.
+    pub(crate) fn slots(&self) -> usize {
         self.slots.count()
     }
 

@@ -1,7 +1,8 @@
 //! Sequential write and read at a block size and depth: rings that are never empty.
 
+use std::collections::VecDeque;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,15 +25,18 @@ pub(super) fn write(ceiling: &Ceiling, bytes: u64, shape: Shape) -> Result<Measu
     let jobs = jobs(shape, Way::Write, |ring| ceiling.sequential_path(ring));
     let measured = measured(bytes, shape, &run(ceiling, bytes, shape, &jobs)?);
     // Off the clock: the next phase must not wait for what the device still holds back.
-    for (path, _) in &jobs {
-        let synced = file::reopen(path)?.sync_all();
-        synced.map_err(|error| CeilingError::new(Step::Sync, path, error))?;
-    }
+    sync(&jobs)?;
     Ok(measured)
 }
 
-pub(super) fn read(ceiling: &Ceiling, bytes: u64, shape: Shape) -> Result<Measured, CeilingError> {
-    let jobs = jobs(shape, Way::Read, |ring| ceiling.sequential_path(ring));
+pub(super) fn read(
+    ceiling: &Ceiling,
+    bytes: u64,
+    shape: Shape,
+    slots: usize,
+) -> Result<Measured, CeilingError> {
+    let mut jobs = jobs(shape, Way::Read, |ring| ceiling.sequential_path(ring));
+    jobs.iter_mut().for_each(|job| job.slots = slots);
     Ok(measured(bytes, shape, &run(ceiling, bytes, shape, &jobs)?))
 }
 
@@ -44,10 +48,7 @@ pub(super) fn mixed(
 ) -> Result<(Measured, Measured), CeilingError> {
     let old = jobs(shape, Way::Write, |ring| ceiling.beside_path(ring));
     run(ceiling, bytes, shape, &old)?;
-    for (path, _) in &old {
-        let synced = file::reopen(path)?.sync_all();
-        synced.map_err(|error| CeilingError::new(Step::Sync, path, error))?;
-    }
+    sync(&old)?;
     let mut both = jobs(shape, Way::Write, |ring| ceiling.sequential_path(ring));
     both.extend(jobs(shape, Way::Read, |ring| ceiling.beside_path(ring)));
     let spans = run(ceiling, bytes, shape, &both)?;
@@ -55,11 +56,23 @@ pub(super) fn mixed(
     Ok((measured(bytes, shape, wrote), measured(bytes, shape, read)))
 }
 
-/// What a ring does: which file, which way.
-type Job = (PathBuf, Way);
+/// What a ring does.
+struct Job {
+    path: PathBuf,
+    way: Way,
+    /// Buffers that take turns; more than are in flight make a ring that goes round in them.
+    slots: usize,
+}
 
 fn jobs(shape: Shape, way: Way, path: impl Fn(usize) -> PathBuf) -> Vec<Job> {
-    (0..shape.rings).map(|ring| (path(ring), way)).collect()
+    (0..shape.rings).map(|ring| Job { path: path(ring), way, slots: shape.depth }).collect()
+}
+
+fn sync(jobs: &[Job]) -> Result<(), CeilingError> {
+    jobs.iter().try_for_each(|Job { path, .. }| {
+        let synced = file::reopen(path)?.sync_all();
+        synced.map_err(|error| CeilingError::new(Step::Sync, path, error))
+    })
 }
 
 /// What one ring did.
@@ -110,34 +123,34 @@ fn one_ring(
     number: usize,
     blocks: u64,
     shape: Shape,
-    (path, way): &Job,
+    job: &Job,
     barrier: &Barrier,
 ) -> Result<Span, CeilingError> {
     pin(number);
-    let ready = prepare(path, blocks, shape, *way);
+    let ready = prepare(job, blocks, shape);
     // All rings pass, also one that failed to prepare: the others must not wait for ever.
     barrier.wait();
-    let block = shape.block as u64;
-    let mut probe = Probe { ceiling, path: path.clone(), ring: ready?, way: *way, block };
+    let mut probe = Probe { ceiling, job, ring: ready?, block: shape.block as u64 };
     let start = Instant::now();
-    probe.move_all(blocks)?;
+    probe.move_all(blocks, shape.depth)?;
     Ok(Span { start, end: Instant::now(), granted: probe.ring.granted() })
 }
 
 /// Everything that costs time and is not the device's: file, memory, contents, ring.
-fn prepare(path: &Path, blocks: u64, shape: Shape, way: Way) -> Result<Ring, CeilingError> {
+fn prepare(job: &Job, blocks: u64, shape: Shape) -> Result<Ring, CeilingError> {
+    let path = &job.path;
     let bytes = blocks * shape.block as u64;
-    let file = match way {
+    let file = match job.way {
         Way::Write => file::create(path, bytes)?,
         Way::Read => file::reopen(path)?,
     };
-    let depth = shape.depth.min(usize::try_from(blocks).unwrap_or(usize::MAX));
-    let slots = Slots::new(depth, shape.block)
+    let count = job.slots.min(usize::try_from(blocks).unwrap_or(usize::MAX));
+    let slots = Slots::new(count, shape.block)
         .map_err(|error| CeilingError::new(Step::Map, path, error))?;
     let mut ring =
         Ring::new(file, slots).map_err(|error| CeilingError::new(Step::Ring, path, error))?;
     // Random contents, as the engine's: a device that compresses must not be flattered.
-    for slot in 0..depth {
+    for slot in 0..count {
         Rng::new(slot as u64).fill(ring.idle_slot(slot));
     }
     Ok(ring)
@@ -145,41 +158,42 @@ fn prepare(path: &Path, blocks: u64, shape: Shape, way: Way) -> Result<Ring, Cei
 
 struct Probe<'a> {
     ceiling: &'a Ceiling,
-    path: PathBuf,
+    job: &'a Job,
     ring: Ring,
-    way: Way,
     block: u64,
 }
 
 impl Probe<'_> {
-    /// Keeps the ring full until `blocks` blocks have been moved.
-    fn move_all(&mut self, blocks: u64) -> Result<(), CeilingError> {
-        let mut positions = vec![0; self.ring.depth()];
+    /// Keeps `depth` requests in flight until `blocks` blocks have been moved.
+    fn move_all(&mut self, blocks: u64, depth: usize) -> Result<(), CeilingError> {
+        let mut positions = vec![0; self.ring.slots()];
+        // The one that has been idle longest is next.
+        let mut idle: VecDeque<usize> = (0..positions.len()).collect();
         let mut next = 0;
-        for (slot, position) in positions.iter_mut().enumerate() {
-            *position = next * self.block;
-            next += 1;
-            self.ask(slot, *position);
-        }
-        while self.ring.in_flight() > 0 {
+        loop {
+            while next < blocks
+                && self.ring.in_flight() < depth
+                && let Some(slot) = idle.pop_front()
+            {
+                positions[slot] = next * self.block;
+                next += 1;
+                self.ask(slot, positions[slot]);
+            }
+            if self.ring.in_flight() == 0 {
+                return Ok(());
+            }
             let waited = self.ring.submit(1);
             waited.map_err(|error| self.failed(positions[0], error))?;
             while let Some(done) = self.ring.ended() {
-                let position = positions[done.slot];
-                self.check(done.slot, position, done.result)?;
-                if next < blocks {
-                    positions[done.slot] = next * self.block;
-                    next += 1;
-                    self.ask(done.slot, positions[done.slot]);
-                }
+                self.check(done.slot, positions[done.slot], done.result)?;
+                idle.push_back(done.slot);
             }
-            self.ceiling.check_interrupt(&self.path)?;
+            self.ceiling.check_interrupt(&self.job.path)?;
         }
-        Ok(())
     }
 
     fn ask(&mut self, slot: usize, position: u64) {
-        match self.way {
+        match self.job.way {
             Way::Write => {
                 stamp(self.ring.idle_slot(slot)).copy_from_slice(&position.to_le_bytes());
                 self.ring.write(slot, position, Sync::No);
@@ -200,7 +214,8 @@ impl Probe<'_> {
             let what = format!("{moved} bytes of {} were moved", self.block);
             return Err(self.failed(position, io::Error::other(what)));
         }
-        if self.way == Way::Read && *stamp(self.ring.idle_slot(slot)) != position.to_le_bytes() {
+        if self.job.way == Way::Read && *stamp(self.ring.idle_slot(slot)) != position.to_le_bytes()
+        {
             let what = "the block read back is not the block written there";
             return Err(self.failed(position, io::Error::new(io::ErrorKind::InvalidData, what)));
         }
@@ -208,11 +223,11 @@ impl Probe<'_> {
     }
 
     fn failed(&self, position: u64, error: io::Error) -> CeilingError {
-        let step = match self.way {
+        let step = match self.job.way {
             Way::Write => Step::Write { position },
             Way::Read => Step::Read { position },
         };
-        CeilingError::new(step, &self.path, error)
+        CeilingError::new(step, &self.job.path, error)
     }
 }
 
@@ -257,6 +272,8 @@ mod tests {
             let wrote = ceiling.write_once(bytes, shape).unwrap();
             let read = ceiling.read_once(bytes, shape).unwrap();
             assert_eq!((wrote.bytes, read.bytes), (moved, moved), "{bytes} bytes as {shape:?}");
+            let round = ceiling.read_round(bytes, shape, 5 * block).unwrap();
+            assert_eq!(round.bytes, moved, "{bytes} bytes as {shape:?}, round in five buffers");
             let each = moved / rings as u64;
             for ring in 0..rings {
                 let bytes = fs::read(ceiling.sequential_path(ring)).unwrap();

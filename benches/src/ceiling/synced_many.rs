@@ -190,7 +190,7 @@ fn prepare(ceiling: &Ceiling, many: Many) -> Result<Ring, CeilingError> {
 /// Each slot's block of this turn, not synced.
 fn write_all(ring: &mut Ring, many: Many, turn: u64, path: &Path) -> Result<(), CeilingError> {
     let failed = |error| CeilingError::new(Step::Write { position: 0 }, path, error);
-    for slot in 0..ring.depth() {
+    for slot in 0..ring.slots() {
         ring.write(slot, many.position(slot, turn), Sync::No);
     }
     while ring.in_flight() > 0 {

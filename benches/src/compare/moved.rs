@@ -16,7 +16,7 @@ use crate::report::SCHEMA;
 use crate::shift::shift;
 use crate::stats::median;
 
-/// Rows by their name: bench, table, what, allocator.
+/// Rows by their name: bench, table, what, allocator, runtime.
 type Rows = BTreeMap<String, Measured>;
 
 /// What one side knows of a row.
@@ -111,12 +111,13 @@ fn rows(documents: &[Value]) -> Result<Rows, String> {
         if document["quick"] == true {
             return Err(format!("the result of {bench} is a quick look, which measures nothing"));
         }
-        let allocator = document["allocator"].as_str().unwrap_or("?");
+        let word = |key: &str| document[key].as_str().unwrap_or("?");
+        let (allocator, runtime) = (word("allocator"), word("runtime"));
         for table in tables {
             let title = table["title"].as_str().unwrap_or("?");
             for row in table["rows"].as_array().into_iter().flatten() {
                 let what = row["what"].as_str().unwrap_or("?");
-                let name = format!("{bench}: {title}: {what} ({allocator})");
+                let name = format!("{bench}: {title}: {what} ({allocator}, {runtime})");
                 rows.insert(printable(&name), measured(row));
             }
         }
@@ -229,7 +230,7 @@ mod tests {
         let engine: Vec<f64> =
             (0..9).map(|n| middle * noise(n) * if is_compared { swing(n) } else { 1.0 }).collect();
         let beside: Vec<f64> = (0..9).map(|n| 2000.0 * swing(n)).collect();
-        json!({"schema": 1, "bench": "append", "quick": false, "allocator": "own",
+        json!({"schema": 1, "bench": "append", "quick": false, "allocator": "own", "runtime": "ring",
                "machine": {"kernel": "6.18"},
                "tables": [{"title": "t", "rows": [{"what": what, "unit": unit,
                    "ratio": if is_compared { json!(0.5) } else { Value::Null },
@@ -251,10 +252,11 @@ mod tests {
         assert!(!worse && text.contains("1 rows: 1 did not move, 0 unknown"), "{text}");
         let (worse, text) = told(&old, &result("1 KB", "MB/s", 900.0, true));
         assert!(
-            worse && text.starts_with("worse   append: t: 1 KB (own): 0.500 to 0.450, -10.0 %")
+            worse
+                && text.starts_with("worse   append: t: 1 KB (own, ring): 0.500 to 0.450, -10.0 %")
         );
         let (worse, text) = told(&old, &result("1 KB", "MB/s", 1100.0, true));
-        assert!(!worse && text.starts_with("better  append: t: 1 KB (own)"), "{text}");
+        assert!(!worse && text.starts_with("better  append: t: 1 KB (own, ring)"), "{text}");
         // Sure, and too small to matter.
         let (worse, text) = told(&old, &result("1 KB", "MB/s", 980.0, true));
         assert!(!worse && text.contains("1 did not move"), "{text}");
@@ -272,12 +274,25 @@ mod tests {
     }
 
     #[test]
+    fn the_runtimes_have_rows_of_their_own() {
+        let ring = result("p50", "us", 100.0, false);
+        let mut glommio = ring.clone();
+        glommio["runtime"] = json!("glommio");
+        let (worse, text) = told(&ring, &glommio);
+        assert!(worse && text.contains("gone    append: t: p50 (own, ring)"), "{text}");
+        assert!(text.contains("new     append: t: p50 (own, glommio)"), "{text}");
+    }
+
+    #[test]
     fn what_was_0_and_is_not_has_moved() {
         let (none, some) = (result("all", "1", 0.0, false), result("all", "1", 3.0, false));
         let (worse, text) = told(&none, &none);
         assert!(!worse && text.contains("1 did not move"), "{text}");
         let (worse, text) = told(&none, &some);
-        assert!(worse && text.starts_with("worse   append: t: all (own): 0.000 to 3.0"), "{text}");
+        assert!(
+            worse && text.starts_with("worse   append: t: all (own, ring): 0.000 to 3.0"),
+            "{text}"
+        );
         let (worse, text) = told(&some, &none);
         assert!(!worse && text.starts_with("better"), "{text}");
     }
