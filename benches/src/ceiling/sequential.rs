@@ -167,6 +167,7 @@ impl Probe<'_> {
             while let Some(done) = self.ring.ended() {
                 let position = positions[done.slot];
                 self.check(done.slot, position, done.result)?;
+                self.ceiling.live.add(self.block, 0);
                 if next < blocks {
                     positions[done.slot] = next * self.block;
                     next += 1;
