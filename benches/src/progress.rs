@@ -5,14 +5,14 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use indicatif::style::ProgressTracker;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::live::{Live, Speed};
 
 /// How often the clock on the line moves.
 const TICK: Duration = Duration::from_millis(250);
 
-const TEMPLATE: &str = "{wide_bar} {msg}{speed}, {elapsed} gone, about {eta} to go";
+const TEMPLATE: &str = "{wide_bar} {msg}{speed}, {elapsed} gone{left}";
 
 /// A line that is redrawn in place, on stderr. Dropping it removes it.
 #[derive(Debug)]
@@ -80,7 +80,15 @@ impl Progress {
 
 fn style(live: Live) -> ProgressStyle {
     let style = ProgressStyle::with_template(TEMPLATE).expect("the template is ours");
-    style.progress_chars("#>-").with_key("speed", Now { live, speed: Speed::default() })
+    let style = style.progress_chars("#>-").with_key("left", left);
+    style.with_key("speed", Now { live, speed: Speed::default() })
+}
+
+/// How long it will still take; nothing before the first step has ended, which would be no time.
+fn left(state: &ProgressState, to: &mut dyn fmt::Write) {
+    if state.pos() > 0 {
+        let _ = write!(to, ", about {:#} to go", HumanDuration(state.eta()));
+    }
 }
 
 /// The speed on the line, looked at whenever its clock moves.
