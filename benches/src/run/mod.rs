@@ -77,8 +77,8 @@ impl Outcome {
     }
 }
 
-/// Runs all rounds; `live` is told of everything that moves. `note` is called as each of its steps begins: the numbers of the round and of the
-/// step from 0, and the step's name.
+/// Runs all rounds. `live` is told of everything that moves; `note` is called as each of the steps
+/// begins: the numbers of the round and of the step from 0, and the step's name.
 pub(crate) fn run<O: Opener>(
     opener: &O,
     settings: &Settings,
