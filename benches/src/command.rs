@@ -12,7 +12,8 @@ use crate::ceiling::{Ceiling, CeilingError, Step, sweep};
 use crate::crash;
 use crate::engine_load::Corelog;
 use crate::interrupt::{Interrupt, Slow};
-use crate::kept::Kept;
+use crate::kept::{Checked, Kept};
+use crate::live::Live;
 use crate::machine::Machine;
 use crate::outputs::{Outputs, print};
 use crate::place::Place;
@@ -20,9 +21,7 @@ use crate::progress::Progress;
 use crate::report::Report;
 use crate::run::{self, Ended};
 use crate::run_error::RunError;
-use crate::size;
-use crate::stats::mb_per_s;
-use crate::{account, after};
+use crate::{account, after, descriptors};
 
 /// Bytes that came back differ from those that were sent.
 const EXIT_DIFFERENT: u8 = 1;
@@ -72,6 +71,7 @@ fn exit_code(error: &(dyn Error + 'static)) -> u8 {
 fn run_engine(args: &RunArgs) -> Result<ExitCode, Box<dyn Error>> {
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     let settings = args.settings(cpus)?;
+    descriptors::make_room(&settings)?;
     let interrupt = Interrupt::on_signals()?;
     let outputs = Outputs::check(args.place.json.as_deref(), &args.output)?;
     account::arm();
@@ -81,13 +81,16 @@ fn run_engine(args: &RunArgs) -> Result<ExitCode, Box<dyn Error>> {
     let machine = Machine::look(place.path());
     let quiet = args.place.quiet || outputs.json_to_stdout();
     let progress = Progress::new("round", settings.rounds, quiet);
-    let progress = progress.in_steps(settings.steps.len());
+    let live = Live::default();
+    let progress = progress.in_steps(settings.steps.len()).with_speed_of(&live);
     let started = SystemTime::now();
     let mut note = |round: u32, step: usize, name: &str| progress.begin_step(round, step, name);
-    let ran = run::run(&Corelog, &settings, &place, &interrupt, &mut note);
+    let ran = run::run(&Corelog, &settings, &place, &interrupt, &live, &mut note);
     drop(progress);
     let outcome = with_evidence(ran, &mut place)?;
-    let report = Report { settings: &settings, machine: &machine, outcome: &outcome, started };
+    let percentiles = args.percentiles.clone().unwrap_or_default();
+    let report =
+        Report { settings: &settings, machine: &machine, outcome: &outcome, started, percentiles };
     match outcome.is_empty() {
         true => eprintln!("{NOTHING}"),
         false if quiet => {}
@@ -122,31 +125,31 @@ fn kill_processes(args: &CrashArgs) -> Result<ExitCode, Box<dyn Error>> {
 
 fn verify_kept(args: &VerifyArgs) -> Result<ExitCode, Box<dyn Error>> {
     let interrupt = Interrupt::on_signals()?;
+    let outputs = Outputs::check(args.json.as_deref(), &OutputArgs::default())?;
     let place = Place::revisit(&args.dir)?;
     let kept = Kept::load_all(&place)?;
     if kept.is_empty() {
         return Err(format!("{} holds no whole round", place.path().display()).into());
     }
-    let progress = Progress::new("round", kept.len() as u32, false);
+    let quiet = args.quiet || outputs.json_to_stdout();
+    let live = Live::default();
+    let progress = Progress::new("round", kept.len() as u32, quiet).with_speed_of(&live);
+    let mut checked = Checked::nothing();
     for (number, round) in (0..).zip(kept) {
         progress.begin(number);
-        let moved = round.verify(&place, args.readers, &interrupt)?;
+        let moved = round.verify(&place, args.readers, &interrupt, &live)?;
         if interrupt.is_raised() {
-            return Ok(ExitCode::from(EXIT_STOPPED));
+            checked.ended = Ended::Interrupted;
+            break;
         }
-        progress.aside(|| print(|out| {
-            writeln!(
-                out,
-                "round {}: {} messages ({}) are as they were sent, both layers of checksums hold; \
-                 {:.0} MB/s",
-                round.round,
-                moved.messages,
-                size::human(moved.bytes),
-                mb_per_s(moved.bytes, moved.elapsed()),
-            )
-        }))?;
+        let one = checked.add(round.round, &moved);
+        if !quiet {
+            progress.aside(|| print(|out| one.print(out)))?;
+        }
     }
-    Ok(ExitCode::SUCCESS)
+    drop(progress);
+    outputs.write_json(&checked.to_json())?;
+    Ok(after(checked.ended))
 }
 
 fn measure_ceiling(args: &CeilingArgs) -> Result<ExitCode, Box<dyn Error>> {
@@ -156,9 +159,10 @@ fn measure_ceiling(args: &CeilingArgs) -> Result<ExitCode, Box<dyn Error>> {
     let place = Place::take(args.place.dir.as_deref(), args.place.keep)?;
     place.need_space(sweep::space_needed(args), Some("--total"))?;
     let machine = Machine::look(place.path());
-    let ceiling = Ceiling::new(place.ceiling_dir()?, interrupt);
+    let live = Live::default();
+    let ceiling = Ceiling::new(place.ceiling_dir()?, interrupt).telling(&live);
     let quiet = args.place.quiet || outputs.json_to_stdout();
-    let progress = Progress::new("round", args.rounds, quiet);
+    let progress = Progress::new("round", args.rounds, quiet).with_speed_of(&live);
     let measured = sweep::measure(&ceiling, args, &mut |number| progress.begin(number));
     drop(progress);
     let sweep = measured?;

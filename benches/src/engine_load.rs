@@ -112,6 +112,7 @@ fn limits(demand: &Demand) -> Limits {
         mailbox_requests,
         appends_in_flight,
         append_bytes_in_flight,
+        polls_in_flight,
         poll_bytes,
         client_requests_in_flight,
         client_bytes_in_flight,
@@ -121,6 +122,8 @@ fn limits(demand: &Demand) -> Limits {
         mailbox_requests: mailbox_requests.max(demand.appends_in_flight),
         appends_in_flight: appends_in_flight.max(demand.appends_in_flight),
         append_bytes_in_flight: append_bytes_in_flight.max(demand.bytes_in_flight),
+        // Consumers beside producers wait at every partition.
+        polls_in_flight: polls_in_flight.max(demand.appends_in_flight),
         poll_bytes: poll_bytes.max(demand.poll_bytes),
         client_requests_in_flight: client_requests_in_flight.max(demand.appends_in_flight),
         client_bytes_in_flight: client_bytes_in_flight.max(demand.bytes_in_flight),

@@ -2,19 +2,25 @@
 //! or a power cut later, without the engine.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::content::{Content, Sizes};
 use crate::interrupt::Interrupt;
+use crate::live::Live;
 use crate::phases::Stage;
 use crate::phases::files::{self, Written, topic_dir};
 use crate::phases::moved::Moved;
 use crate::place::Place;
 use crate::plan::Sent;
+use crate::report::{self, ended_name, program};
+use crate::run::Ended;
 use crate::run_error::RunError;
+use crate::size;
+use crate::stats::mb_per_s;
 
 /// What one round's files hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,9 +66,10 @@ impl Kept {
         place: &Place,
         readers: u32,
         interrupt: &Interrupt,
+        live: &Live,
     ) -> Result<Moved, RunError> {
         let content = Content::of(self.seed, &self.sizes)?;
-        let stage = Stage { content: &content, round: self.round, poll_bytes: 1, interrupt };
+        let stage = Stage { content: &content, round: self.round, poll_bytes: 1, interrupt, live };
         let written = Written {
             dir: &topic_dir(&place.round_dir(self.round), 0, 0),
             partitions: self.sent.partitions(),
@@ -119,6 +126,74 @@ impl Kept {
             sizes: Sizes { messages, payload, headers, entropy_percent },
             is_retained: json.get("has_retention")?.as_bool()?,
             sent: Sent::of(rows)?,
+        })
+    }
+}
+
+/// A round whose files were read back whole: all of it is as it was sent.
+#[derive(Debug, Clone)]
+pub(crate) struct CheckedRound {
+    round: u32,
+    messages: u64,
+    bytes: u64,
+    elapsed: Duration,
+}
+
+impl CheckedRound {
+    /// For people.
+    pub(crate) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        let CheckedRound { round, messages, bytes, elapsed } = self;
+        writeln!(
+            out,
+            "round {round}: {messages} messages ({}) are as they were sent, both layers of \
+             checksums hold; {:.0} MB/s",
+            size::human(*bytes),
+            mb_per_s(*bytes, *elapsed),
+        )
+    }
+}
+
+/// What `verify` has read back.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    rounds: Vec<CheckedRound>,
+    pub(crate) ended: Ended,
+}
+
+impl Checked {
+    /// Nothing yet.
+    pub(crate) fn nothing() -> Checked {
+        Checked { rounds: Vec::new(), ended: Ended::Complete }
+    }
+
+    /// Adds a round, and answers it.
+    pub(crate) fn add(&mut self, round: u32, moved: &Moved) -> &CheckedRound {
+        let Moved { messages, bytes, .. } = *moved;
+        self.rounds.push(CheckedRound { round, messages, bytes, elapsed: moved.elapsed() });
+        self.rounds.last().expect("one was added")
+    }
+
+    /// For scripts.
+    pub(crate) fn to_json(&self) -> Value {
+        let round = |one: &CheckedRound| {
+            json!({
+                "round": one.round,
+                "messages": one.messages,
+                "bytes": one.bytes,
+                "seconds": one.elapsed.as_secs_f64(),
+                "mb_per_s": mb_per_s(one.bytes, one.elapsed),
+            })
+        };
+        let sum = |of: fn(&CheckedRound) -> u64| self.rounds.iter().map(of).sum::<u64>();
+        json!({
+            "schema": report::SCHEMA,
+            "program": program(),
+            "ended": ended_name(self.ended),
+            "rounds": self.rounds.iter().map(round).collect::<Vec<_>>(),
+            // A difference ends the command, and there is no result.
+            "differing_bytes": 0,
+            "checked_messages": sum(|one| one.messages),
+            "checked_bytes": sum(|one| one.bytes),
         })
     }
 }

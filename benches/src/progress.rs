@@ -1,14 +1,18 @@
 //! How far a run is, on a terminal. Nothing in pipes and logs, and no colour anywhere, so there is
 //! nothing for NO_COLOR to take away.
 
-use std::time::Duration;
+use std::fmt;
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::style::ProgressTracker;
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+
+use crate::live::{Live, Speed};
 
 /// How often the clock on the line moves.
 const TICK: Duration = Duration::from_millis(250);
 
-const TEMPLATE: &str = "{wide_bar} {msg}, {elapsed} gone, about {eta} to go";
+const TEMPLATE: &str = "{wide_bar} {msg}{speed}, {elapsed} gone{left}";
 
 /// A line that is redrawn in place, on stderr. Dropping it removes it.
 #[derive(Debug)]
@@ -31,9 +35,14 @@ impl Progress {
         };
         let count = u64::from(count);
         let bar = ProgressBar::with_draw_target(Some(count), target);
-        let style = ProgressStyle::with_template(TEMPLATE).expect("the template is ours");
-        bar.set_style(style.progress_chars("#>-"));
+        bar.set_style(style(Live::default()));
         Progress { bar, word, count, steps: 1 }
+    }
+
+    /// The same with the speed of what is counted there.
+    pub(crate) fn with_speed_of(self, live: &Live) -> Progress {
+        self.bar.set_style(style(live.clone()));
+        self
     }
 
     /// The same where each of them has so many steps, at least 1.
@@ -66,6 +75,45 @@ impl Progress {
     /// Prints something else meanwhile, without the line in its way.
     pub(crate) fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
         self.bar.suspend(print)
+    }
+}
+
+fn style(live: Live) -> ProgressStyle {
+    let style = ProgressStyle::with_template(TEMPLATE).expect("the template is ours");
+    let style = style.progress_chars("#>-").with_key("left", left);
+    style.with_key("speed", Now { live, speed: Speed::default() })
+}
+
+/// How long it will still take; nothing before the first step has ended, which would be no time.
+fn left(state: &ProgressState, to: &mut dyn fmt::Write) {
+    if state.pos() > 0 {
+        let _ = write!(to, ", about {:#} to go", HumanDuration(state.eta()));
+    }
+}
+
+/// The speed on the line, looked at whenever its clock moves.
+#[derive(Debug, Clone)]
+struct Now {
+    live: Live,
+    speed: Speed,
+}
+
+impl ProgressTracker for Now {
+    fn clone_box(&self) -> Box<dyn ProgressTracker> {
+        Box::new(self.clone())
+    }
+
+    fn tick(&mut self, _: &ProgressState, now: Instant) {
+        self.speed.look(now, self.live.total());
+    }
+
+    fn reset(&mut self, _: &ProgressState, _: Instant) {
+        self.speed = Speed::default();
+    }
+
+    fn write(&self, _: &ProgressState, to: &mut dyn fmt::Write) {
+        // There is nobody to tell of a buffer in memory that takes no more.
+        let _ = write!(to, "{}", self.speed);
     }
 }
 

@@ -8,7 +8,7 @@ use corelog_format::{BATCH_HEADER_LEN, FRAME_HEADER_LEN};
 
 use super::log::LogArgs;
 use super::units::{Span, Time};
-use super::{OutputArgs, PlaceArgs, check_block};
+use super::{OutputArgs, Percentiles, PlaceArgs, check_block};
 use crate::ceiling::Shape;
 use crate::content::Sizes;
 use crate::phases::schedule::Arrivals;
@@ -32,6 +32,11 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 
+    /// Percentiles of the latencies in the text, each from 0 to below 100, the smallest first; the
+    /// maximum stands behind them [default: 50,99,99.9]
+    #[arg(long, value_name = "P,P,..", help_heading = "Results")]
+    pub(crate) percentiles: Option<Percentiles>,
+
     /// Read the files back without the engine at the end of each round, page cache dropped, and
     /// compare every byte and both layers of checksums
     #[arg(long)]
@@ -46,8 +51,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) shards: Option<u16>,
 
-    /// Partitions of the topic, at most 1000 [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Partitions of the topic, at most 10000 [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) partitions: Option<u32>,
 
     /// Bytes to append, over all rounds: K, M, G = 1000; KiB, MiB, GiB = 1024 [default: 4500M]
@@ -169,6 +174,13 @@ const ROUNDS: u32 = 9;
 
 /// Shards share a CPU in tests; hundreds of them do not even start in time.
 const SHARDS_A_CPU: usize = 16;
+
+/// Partitions that consumers beside producers have at most: with 5,000 of them their waits took the
+/// CPU, and the appends came to 1 MB/s.
+const FOLLOWED_MAX: u32 = 1000;
+
+/// Counts of four bytes that the producers keep together at most: 1 GB of them.
+const COUNTS_MAX: u64 = 250_000_000;
 
 /// Longest that a run goes on whose length the user did not say.
 const TIME_LIMIT: Duration = Duration::from_secs(50);
@@ -315,6 +327,19 @@ fn check_together(settings: &Settings) -> Result<(), String> {
                 .to_owned(),
         );
     }
+    let (producers, partitions) = (settings.producers, settings.partitions);
+    if settings.tail + settings.catch_up > 0 && partitions > FOLLOWED_MAX {
+        return Err(format!(
+            "--partitions {partitions} with --tail or --catch-up: their consumers wait at every \
+             partition, and beyond {FOLLOWED_MAX} that is all that would be measured"
+        ));
+    }
+    if u64::from(producers).pow(2) * u64::from(partitions) > COUNTS_MAX {
+        return Err(format!(
+            "--producers {producers} and --partitions {partitions}: each producer counts what all \
+             of them sent to each partition, and that would take gigabytes; lower one of them"
+        ));
+    }
     if settings.rate.is_some() && settings.duration.is_none() && settings.time_limit.is_some() {
         return Err(
             "--rate needs --duration or --total: at a low rate the default would take long"
@@ -437,6 +462,10 @@ mod tests {
             ("--burst 5", "--rate"),
             ("--arrivals poisson", "--rate"),
             ("--entropy 101", "--entropy"),
+            ("--partitions 10001", "--partitions"),
+            ("--producers 200 --partitions 10000", "lower one of them"),
+            ("mixed --partitions 1001", "wait at every partition"),
+            ("--percentiles 99,50", "smallest first"),
             ("--skew=-1", "--skew"),
             ("--skew NaN", "--skew"),
         ] {

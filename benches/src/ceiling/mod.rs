@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::interrupt::Interrupt;
+use crate::live::Live;
 
 pub use buffers::Pages;
 pub(crate) use buffers::{BLOCK_BYTES, Slots};
@@ -56,12 +57,18 @@ pub struct Measured {
 pub struct Ceiling {
     dir: PathBuf,
     interrupt: Interrupt,
+    live: Live,
 }
 
 impl Ceiling {
     /// A probe that keeps its files in `dir`, which exists.
     pub fn new(dir: PathBuf, interrupt: Interrupt) -> Ceiling {
-        Ceiling { dir, interrupt }
+        Ceiling { dir, interrupt, live: Live::default() }
+    }
+
+    /// The same, telling `live` of each block that the sequential phases move.
+    pub(crate) fn telling(self, live: &Live) -> Ceiling {
+        Ceiling { live: live.clone(), ..self }
     }
 
     /// Sequential write of `bytes` (rounded up to whole requests) to fresh, allocated files.

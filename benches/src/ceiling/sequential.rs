@@ -186,6 +186,7 @@ impl Probe<'_> {
             waited.map_err(|error| self.failed(positions[0], error))?;
             while let Some(done) = self.ring.ended() {
                 self.check(done.slot, positions[done.slot], done.result)?;
+                self.ceiling.live.add(self.block, 0);
                 idle.push_back(done.slot);
             }
             self.ceiling.check_interrupt(&self.job.path)?;

@@ -12,6 +12,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use crate::content::{BatchId, Content, Sizes};
 use crate::engine_load::Corelog;
 use crate::interrupt::Interrupt;
+use crate::live::Live;
 use crate::phases::Stage;
 use crate::phases::produce::{self, Go, Load};
 use crate::plan::{Plan, Sent};
@@ -133,8 +134,14 @@ pub(crate) fn append_until_killed(args: &ChildArgs) -> Result<(), RunError> {
         on_begin: None,
         on_answer: Some(&say),
     };
-    let stage =
-        Stage { content: &content, round: args.round, poll_bytes: 1, interrupt: &interrupt };
+    let live = Live::default();
+    let stage = Stage {
+        content: &content,
+        round: args.round,
+        poll_bytes: 1,
+        interrupt: &interrupt,
+        live: &live,
+    };
     produce::run(&engine, stage, load, &Go::new(&load), None, &mut sent.clone())?;
     loop {
         thread::park();

@@ -17,6 +17,7 @@ use crate::content::Content;
 use crate::engine_load::Corelog;
 use crate::interrupt::Interrupt;
 use crate::latency::Latency;
+use crate::live::Live;
 use crate::phases::Stage;
 use crate::place::Place;
 use crate::plan::Sent;
@@ -78,7 +79,8 @@ pub(crate) fn run(
     };
     let mut rng = Rng::new(settings.seed);
     let mut sent = Sent::nothing(settings.producers, settings.partitions);
-    let stage = Stage { content: &content, round: 0, poll_bytes: settings.poll_bytes, interrupt };
+    let (poll_bytes, unwatched) = (settings.poll_bytes, Live::default());
+    let stage = Stage { content: &content, round: 0, poll_bytes, interrupt, live: &unwatched };
     for life in 0..lives {
         note(life);
         let after = rng.draw_in(1, batches.max(1) + 1);

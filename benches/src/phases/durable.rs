@@ -40,6 +40,7 @@ pub(crate) fn run<E: Engine>(
         }
         made += 1;
         let (operation, answered) = append(engine, stage, &mut outbox, made)?;
+        stage.live.add(operation.bytes, operation.messages);
         moved.record(operation, answered);
     }
     let mut sent = Sent::nothing(1, 1);

@@ -168,7 +168,9 @@ impl Reader<'_> {
             let operation =
                 Operation { intended: None, sent, bytes: bytes.len() as u64, messages: 0 };
             moved.record(operation, Instant::now());
+            let seen = self.checker.seen();
             self.feed(bytes, len)?;
+            stage.live.add(operation.bytes, self.checker.seen() - seen);
             let next = block + depth as u64;
             if next < blocks {
                 slots[slot] = (Instant::now(), None);

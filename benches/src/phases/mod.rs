@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use crate::content::Content;
 use crate::interrupt::Interrupt;
+use crate::live::Live;
 
 /// What the phases of a round share.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +34,8 @@ pub(crate) struct Stage<'a> {
     /// Most bytes of a poll's reply.
     pub(crate) poll_bytes: usize,
     pub(crate) interrupt: &'a Interrupt,
+    /// What was answered, told at once. Consumers beside producers tell nothing: it is one figure.
+    pub(crate) live: &'a Live,
 }
 
 /// How long a stopped phase waits for the answers that are still out.

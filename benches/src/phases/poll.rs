@@ -118,6 +118,7 @@ pub(crate) fn read_log<'a, E: Engine>(
         checker.end_reply(next)?;
         let bytes = records.slices().iter().map(|slice| slice.len() as u64).sum();
         let messages = checker.seen() - seen;
+        stage.live.add(bytes, messages);
         moved.record(Operation { intended: None, sent, bytes, messages }, answered);
     }
     Ok(Some(checker))

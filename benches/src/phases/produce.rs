@@ -249,6 +249,7 @@ impl<'a, E: Engine> Producer<'a, E> {
 
     fn note(&self, (id, operation, result): Answer, moved: &mut Moved) -> Result<(), RunError> {
         result.map_err(|source| RunError::Engine { doing: "appending".to_owned(), source })?;
+        self.stage.live.add(operation.bytes, operation.messages);
         moved.record(operation, Instant::now());
         if let Some(on_answer) = self.load.on_answer {
             on_answer(id);

@@ -11,6 +11,7 @@ use super::produce::{self, Go, Load};
 use super::schedule::{Arrivals, Schedule};
 use crate::content::Content;
 use crate::interrupt::Interrupt;
+use crate::live::Live;
 use crate::plan::{Plan, Sent};
 use crate::run_error::RunError;
 use crate::subject::{Engine, EngineError, Records, Topic};
@@ -69,8 +70,9 @@ impl Engine for Stalling {
 
 fn produce(engine: &Stalling, plan: &Plan, load: Load<'_>) -> Result<(Moved, Sent), RunError> {
     let content = Content::new(1, 1, 100).unwrap();
-    let interrupt = Interrupt::default();
-    let stage = Stage { content: &content, round: 0, poll_bytes: 1, interrupt: &interrupt };
+    let (interrupt, live) = (Interrupt::default(), Live::default());
+    let stage =
+        Stage { content: &content, round: 0, poll_bytes: 1, interrupt: &interrupt, live: &live };
     let mut sent = Sent::nothing(plan.producers, plan.partitions);
     produce::run(engine, stage, load, &Go::new(&load), None, &mut sent).map(|moved| (moved, sent))
 }
@@ -169,9 +171,10 @@ fn what_counts_begins_once_and_not_before_the_warm_up_is_over() {
 fn a_warm_up_can_be_stopped() {
     let plan = Plan::new(1, 1000, 1).endless();
     let content = Content::new(1, 1, 100).unwrap();
-    let interrupt = Interrupt::default();
+    let (interrupt, live) = (Interrupt::default(), Live::default());
     interrupt.raise();
-    let stage = Stage { content: &content, round: 0, poll_bytes: 1, interrupt: &interrupt };
+    let stage =
+        Stage { content: &content, round: 0, poll_bytes: 1, interrupt: &interrupt, live: &live };
     let engine = Stalling { stall_at: Mutex::new(None), fails: false };
     let (load, mut sent) = (load(&plan), Sent::nothing(1, 1000));
     produce::run(&engine, stage, load, &Go::new(&load), None, &mut sent).unwrap();

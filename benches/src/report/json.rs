@@ -16,7 +16,7 @@ use crate::stats::{mb_per_s, median};
 impl Report<'_> {
     /// The report for scripts.
     pub(crate) fn to_json(&self) -> Value {
-        let Report { settings, machine, outcome, started } = self;
+        let Report { settings, machine, outcome, started, .. } = self;
         let mut json = Map::new();
         let mut put = |key: &str, value: Value| json.insert(key.to_owned(), value);
         put("schema", json!(SCHEMA));

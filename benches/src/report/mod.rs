@@ -19,6 +19,7 @@ use std::time::SystemTime;
 pub(crate) use curve::percentiles;
 pub(crate) use json::{ended_name, program};
 
+use crate::args::Percentiles;
 use crate::machine::Machine;
 use crate::results::Phase;
 use crate::run::{Outcome, Settings};
@@ -34,6 +35,8 @@ pub(crate) struct Report<'a> {
     pub(crate) outcome: &'a Outcome,
     /// When the run began, by the clock on the wall.
     pub(crate) started: SystemTime,
+    /// Those that the text tells; files have their own.
+    pub(crate) percentiles: Percentiles,
 }
 
 impl Report<'_> {

@@ -15,6 +15,7 @@ pub(crate) enum Document {
     Crash,
     Doctor,
     Moved,
+    Verify,
 }
 
 impl Document {
@@ -27,6 +28,7 @@ impl Document {
             Document::Crash => include_str!("../../schema/crash-1.json"),
             Document::Doctor => include_str!("../../schema/doctor-1.json"),
             Document::Moved => include_str!("../../schema/moved-1.json"),
+            Document::Verify => include_str!("../../schema/verify-1.json"),
         };
         let parse = |text| serde_json::from_str::<Value>(text).expect("our schemas are JSON");
         let mut schema = parse(own);
@@ -56,9 +58,10 @@ mod tests {
 
     use super::check::violations;
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::{Cli, Command, Percentiles};
     use crate::engine_load::Corelog;
     use crate::interrupt::Interrupt;
+    use crate::live::Live;
     use crate::machine::Machine;
     use crate::report::Report;
 
@@ -114,10 +117,14 @@ mod tests {
         let place = crate::place::tests::test_dir("schema-run");
         let machine = Machine::look(place.path());
         let interrupt = Interrupt::default();
-        let ran = crate::run::run(&Corelog, &settings, &place, &interrupt, &mut |_, _, _| {});
+        let live = Live::default();
+        let ran =
+            crate::run::run(&Corelog, &settings, &place, &interrupt, &live, &mut |_, _, _| {});
         let outcome = ran.unwrap();
         let started = SystemTime::now();
-        Report { settings: &settings, machine: &machine, outcome: &outcome, started }.to_json()
+        let percentiles = Percentiles::default();
+        Report { settings: &settings, machine: &machine, outcome: &outcome, started, percentiles }
+            .to_json()
     }
 
     #[test]

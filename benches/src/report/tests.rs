@@ -83,7 +83,8 @@ fn outcome() -> Outcome {
 fn report<T>(outcome: &Outcome, look: impl FnOnce(&Report<'_>) -> T) -> T {
     let (settings, machine) = (Settings::sample(), Machine::default());
     let started = UNIX_EPOCH + Duration::from_millis(1_796_035_699_500);
-    look(&Report { settings: &settings, machine: &machine, outcome, started })
+    let percentiles = Percentiles::default();
+    look(&Report { settings: &settings, machine: &machine, outcome, started, percentiles })
 }
 
 fn written(
@@ -294,7 +295,9 @@ fn durable_without_a_flush_is_doubted() {
         };
         let machine = Machine { device: Some(device), ..Machine::default() };
         let (settings, started) = (Settings::sample(), UNIX_EPOCH);
-        Report { settings: &settings, machine: &machine, outcome: &outcome, started }.doubts()
+        let percentiles = Percentiles::default();
+        Report { settings: &settings, machine: &machine, outcome: &outcome, started, percentiles }
+            .doubts()
     };
     let told = doubts(Some("write back"), Some(0), 0);
     assert!(told.len() == 1 && told[0].contains("was not durable"), "{told:?}");

@@ -67,7 +67,7 @@ impl Report<'_> {
             )?,
             _ => writeln!(out, "{name:<8} {engine:.0} {unit}, the ceiling was not reached")?,
         }
-        print_latency(out, phase)?;
+        self.print_latency(out, phase)?;
         print_usage(out, phase)
     }
 }
@@ -81,28 +81,20 @@ impl Report<'_> {
         }
         phase.ceiling.to_owned()
     }
-}
 
-/// How long operations took, and what an answer meant.
-fn print_latency(out: &mut dyn Write, phase: &Phase) -> io::Result<()> {
-    let line = |out: &mut dyn Write, latency: &Latency, what: &str| {
-        writeln!(
-            out,
-            "{:<8} p50 {:.0}, p99 {:.0}, p99.9 {:.0}, max {:.0} us {what} ({} of them)",
-            "",
-            latency.percentile_us(50.0),
-            latency.percentile_us(99.0),
-            latency.percentile_us(99.9),
-            latency.max_us(),
-            // How much a percentile is worth.
-            latency.count(),
-        )
-    };
-    let Some(response) = phase.response() else {
-        return line(out, &phase.service(), phase.operation);
-    };
-    line(out, &response, &format!("{}, from its intended start", phase.operation))?;
-    line(out, &phase.service(), "of it from its real start (what a closed loop would show)")
+    /// How long operations took, and what an answer meant.
+    fn print_latency(&self, out: &mut dyn Write, phase: &Phase) -> io::Result<()> {
+        let line = |out: &mut dyn Write, latency: &Latency, what: &str| {
+            let (line, count) = (self.percentiles.line(latency), latency.count());
+            // The count is how much a percentile is worth.
+            writeln!(out, "{:<8} {line} {what} ({count} of them)", "")
+        };
+        let Some(response) = phase.response() else {
+            return line(out, &phase.service(), phase.operation);
+        };
+        line(out, &response, &format!("{}, from its intended start", phase.operation))?;
+        line(out, &phase.service(), "of it from its real start (what a closed loop would show)")
+    }
 }
 
 /// What the phase cost, as far as it is known.

@@ -16,6 +16,7 @@ pub(crate) use self::settings::{Rate, Settings};
 use crate::ceiling::{Ceiling, Granted, Synced};
 use crate::content::Content;
 use crate::interrupt::Interrupt;
+use crate::live::Live;
 use crate::place::Place;
 use crate::plan::Plan;
 use crate::results::Phase;
@@ -30,6 +31,9 @@ const MANY_TIME: Duration = Duration::from_secs(1);
 
 /// Disk space beyond the data: what the engine allocates ahead, catalog, journal.
 const SPACE_SLACK_BYTES: u64 = 1 << 30;
+
+/// Beyond that, of each partition: what its file is allocated ahead, and its index.
+const PARTITION_SLACK_BYTES: u64 = 128 << 10;
 
 /// Bytes that the ceiling moves in a phase whose end is a time.
 const CEILING_BYTES: u64 = 1_000_000_000;
@@ -73,13 +77,14 @@ impl Outcome {
     }
 }
 
-/// Runs all rounds. `note` is called as each of its steps begins: the numbers of the round and of the
-/// step from 0, and the step's name.
+/// Runs all rounds. `live` is told of everything that moves; `note` is called as each of the steps
+/// begins: the numbers of the round and of the step from 0, and the step's name.
 pub(crate) fn run<O: Opener>(
     opener: &O,
     settings: &Settings,
     place: &Place,
     interrupt: &Interrupt,
+    live: &Live,
     note: &mut dyn FnMut(u32, usize, &str),
 ) -> Result<Outcome, RunError> {
     let content = Content::of(settings.seed, &settings.sizes)?;
@@ -96,12 +101,13 @@ pub(crate) fn run<O: Opener>(
         notes: Vec::new(),
     };
     let begun = Instant::now();
-    let ceiling = Ceiling::new(place.ceiling_dir()?, interrupt.clone());
+    let ceiling = Ceiling::new(place.ceiling_dir()?, interrupt.clone()).telling(live);
     let runner = Runner {
         opener,
         settings,
         place,
         interrupt,
+        live,
         content,
         small,
         plan,
@@ -138,13 +144,14 @@ struct Extent {
 /// Decides how much a round moves, and refuses a disk that has no room for it.
 fn extent(settings: &Settings, place: &Place, content: &Content) -> Result<Extent, RunError> {
     let batch_bytes = content.batch_len_mean();
+    let slack = SPACE_SLACK_BYTES + settings.all_partitions() * PARTITION_SLACK_BYTES;
     let Settings { producers, partitions, seed, skew, .. } = *settings;
     let plan = |batches| match settings.shuffle {
         false => Plan::new(producers, partitions, batches),
         true => Plan::skewed(producers, partitions, batches, seed, skew),
     };
     if !settings.has(Step::Append) {
-        place.need_space(SPACE_SLACK_BYTES, None)?;
+        place.need_space(slack, None)?;
         return Ok(Extent { plan: plan(1), ceiling_bytes: CEILING_BYTES });
     }
     let kept_rounds = if place.keeps() { u64::from(settings.rounds) } else { 1 };
@@ -152,16 +159,13 @@ fn extent(settings: &Settings, place: &Place, content: &Content) -> Result<Exten
     let times = if settings.catch_up > 0 { 2 } else { 1 };
     if settings.duration.is_some() {
         // As much as the disk has room for; old segments that are deleted make room themselves.
-        let room = place.available()?.saturating_sub(SPACE_SLACK_BYTES + times * CEILING_BYTES);
+        let room = place.available()?.saturating_sub(slack + times * CEILING_BYTES);
         let batches = match settings.log.max_topic_size {
             Some(_) => u64::from(u32::MAX),
             None => room / (kept_rounds * times) / batch_bytes,
         };
         let plan = plan(batches);
-        place.need_space(
-            SPACE_SLACK_BYTES + times * CEILING_BYTES + plan.lane_count() * batch_bytes,
-            None,
-        )?;
+        place.need_space(slack + times * CEILING_BYTES + plan.lane_count() * batch_bytes, None)?;
         return Ok(Extent { plan, ceiling_bytes: CEILING_BYTES });
     }
     let round_bytes = settings.total_bytes.div_ceil(u64::from(settings.rounds));
@@ -169,7 +173,7 @@ fn extent(settings: &Settings, place: &Place, content: &Content) -> Result<Exten
     let bytes = plan.batches() * batch_bytes;
     // The engine's rounds, and the ceiling's files beside the last of them.
     let data = bytes.saturating_mul(times).saturating_mul(kept_rounds.saturating_add(1));
-    place.need_space(data.saturating_add(SPACE_SLACK_BYTES), Some("--total"))?;
+    place.need_space(data.saturating_add(slack), Some("--total"))?;
     let ceiling_bytes = plan.timed_batches() * batch_bytes;
     Ok(Extent { plan, ceiling_bytes })
 }

@@ -99,6 +99,11 @@ impl Settings {
         self.first_spread_partition() + u32::from(spread)
     }
 
+    /// Partitions of both topics.
+    pub(crate) fn all_partitions(&self) -> u64 {
+        u64::from(self.partitions) + u64::from(self.durable_partitions())
+    }
+
     /// When appends to the run's topic are answered.
     pub(crate) fn promise(&self) -> &'static str {
         if self.log.enforce_fsync { "durable (enforce_fsync)" } else { self.ack.name() }

@@ -194,7 +194,7 @@ fn run_in(name: &str, settings: &Settings, fault: Fault) -> Result<Outcome, RunE
     let place = test_dir(name);
     let interrupt = Interrupt::default();
     let memory = Memory::new(fault, &interrupt);
-    let ran = run(&memory, settings, &place, &interrupt, &mut |_, _, _| {});
+    let ran = run(&memory, settings, &place, &interrupt, &Live::default(), &mut |_, _, _| {});
     if let (Ok(outcome), Fault::None) = (&ran, fault) {
         // What is polled must not come from the memory of the engine that appended; what is caught
         // up with neither.
@@ -350,7 +350,8 @@ fn durable_appends_of_many_producers_are_counted_by_the_second() {
     let place = test_dir("run-fsync");
     let interrupt = Interrupt::default();
     let memory = Memory::new(Fault::None, &interrupt);
-    let outcome = run(&memory, &fsync, &place, &interrupt, &mut |_, _, _| {}).unwrap();
+    let outcome =
+        run(&memory, &fsync, &place, &interrupt, &Live::default(), &mut |_, _, _| {}).unwrap();
     for phase in &outcome.phases {
         assert!(phase.engine().unwrap() > 0.0 && phase.ceiling_figure().unwrap() > 0.0);
         assert_eq!(phase.figure, Figure::OperationsPerS);

@@ -16,6 +16,7 @@ pub(crate) const fn schema_of(output: Output) -> &'static str {
         Output::Verify => include_str!("../schemas/verify.json"),
         Output::Repair => include_str!("../schemas/repair.json"),
         Output::Index => include_str!("../schemas/index.json"),
+        Output::IndexEntry => include_str!("../schemas/index-entry.json"),
         Output::Ls => include_str!("../schemas/ls.json"),
         Output::Stats => include_str!("../schemas/stats.json"),
         Output::Hex => include_str!("../schemas/hex.json"),

@@ -28,6 +28,7 @@ mod headers;
 mod hex;
 mod index_build;
 mod index_check;
+mod index_show;
 mod job;
 mod json;
 mod live;

@@ -220,11 +220,10 @@ pub(crate) fn data_dir(dir: &Path) -> Option<PathBuf> {
 
 /// What stands in the data directory at `path`; `None` where it has none of an engine's files.
 pub(crate) fn home(path: &Path) -> Option<Home> {
-    use std::os::unix::fs::MetadataExt;
     let about = |name: &str| fs::symlink_metadata(path.join(name)).ok();
     let lock = match about("LOCK") {
         None => Lock::Missing,
-        Some(about) if live::held(about.ino()) == Held::Yes => Lock::Held,
+        Some(_) if live::held_at(&path.join("LOCK")) == Held::Yes => Lock::Held,
         Some(_) => Lock::Free,
     };
     let pick = |a: &[u8], b: &[u8]| Ok(ClockRecord::pick(a, b)?.map(|(clock, _)| clock));

@@ -7,12 +7,13 @@ use crate::discover::{self, Found};
 use crate::failure::Failure;
 use crate::job::announced;
 use crate::session::Session;
-use crate::{about, repair, verify};
+use crate::{about, index_show, repair, verify};
 
 /// One of them, ready to be done.
 pub(crate) enum Upkeep {
     Verify { found: Found, how: verify::How },
     Index { found: Found, how: repair::How, rebuild: bool },
+    IndexShow { found: Found, ndjson: bool },
     Repair { found: Found, how: repair::How },
     Schema(Output),
     Completions(Shell),
@@ -27,11 +28,15 @@ impl Upkeep {
         Upkeep::Verify { found: discover::discover(&paths), how }
     }
 
-    /// `index check` or `index rebuild`.
+    /// `index check`, `index rebuild` or `index show`.
     pub(crate) fn index(command: IndexCommand) -> Upkeep {
         let (paths, apply, json, rebuild) = match command {
             IndexCommand::Check(args) => (args.paths, false, args.json, false),
             IndexCommand::Rebuild(args) => (args.paths, args.apply, args.json, true),
+            IndexCommand::Show(args) => {
+                let found = discover::discover(&args.paths);
+                return Upkeep::IndexShow { found, ndjson: args.ndjson };
+            }
         };
         let how = repair::How { apply, json };
         Upkeep::Index { found: discover::discover(&paths), how, rebuild }
@@ -53,6 +58,10 @@ impl Upkeep {
             Upkeep::Index { found, how, rebuild } => {
                 let partitions = announced(session, found)?;
                 repair::indexes(session, &partitions, how, rebuild)
+            }
+            Upkeep::IndexShow { found, ndjson } => {
+                let partitions = announced(session, found)?;
+                index_show::run(session, &partitions, ndjson)
             }
             Upkeep::Repair { found, how } => {
                 let partitions = announced(session, found)?;

@@ -7,6 +7,7 @@ use corelog_format::admit;
 use super::*;
 use crate::content::{BatchId, Content, Outbox, Sizes};
 use crate::interrupt::Interrupt;
+use crate::live::Live;
 use crate::place::Place;
 use crate::place::tests::test_dir;
 
@@ -56,9 +57,9 @@ impl Specimen {
     }
 
     fn check(&self, sent: Option<&Sent>, is_retained: bool) -> Result<Moved, RunError> {
-        let interrupt = Interrupt::default();
+        let (interrupt, live) = (Interrupt::default(), Live::default());
         let content = &self.content;
-        let stage = Stage { content, round: 0, poll_bytes: 1, interrupt: &interrupt };
+        let stage = Stage { content, round: 0, poll_bytes: 1, interrupt: &interrupt, live: &live };
         let dir = &self.place.round_dir(0);
         run(stage, Written { dir, partitions: 2, readers: 2, sent, producers: 2, is_retained })
     }

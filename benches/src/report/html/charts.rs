@@ -219,9 +219,9 @@ pub(super) fn cpu(phases: &[Phase<'_>]) -> Option<String> {
     for (phase, user, system) in &known {
         let _ = write!(
             rows,
-            "<tr><th>{}</th><td class=\"bar\"><span class=\"user\" style=\"width:{:.1}%\"></span>\
-             <span class=\"system\" style=\"width:{:.1}%\"></span></td><td class=\"number\">{} % \
-             user, {} % kernel</td></tr>",
+            "<tr><th>{}</th><td class=\"bar\"><div><span class=\"user\" style=\"width:{:.1}%\">\
+             </span><span class=\"system\" style=\"width:{:.1}%\"></span></div></td><td \
+             class=\"number\">{} % user, {} % kernel</td></tr>",
             escape(phase.name),
             user / full * 100.0,
             system / full * 100.0,

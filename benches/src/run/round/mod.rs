@@ -15,6 +15,7 @@ use crate::ceiling::{Ceiling, CeilingError};
 use crate::content::Content;
 use crate::interrupt::Interrupt;
 use crate::kept::Kept;
+use crate::live::Live;
 use crate::pairs::{self, pair};
 use crate::phases::files::{self, Written, topic_dir};
 use crate::phases::moved::Moved;
@@ -35,6 +36,7 @@ pub(super) struct Runner<'a, O> {
     pub(super) settings: &'a Settings,
     pub(super) place: &'a Place,
     pub(super) interrupt: &'a Interrupt,
+    pub(super) live: &'a Live,
     pub(super) content: Content,
     /// The batches of durable appends.
     pub(super) small: Content,
@@ -202,7 +204,7 @@ impl<O: Opener> Runner<'_, O> {
 
     fn stage<'b>(&'b self, round: u32, content: &'b Content) -> Stage<'b> {
         let poll_bytes = self.settings.poll_bytes;
-        Stage { content, round, poll_bytes, interrupt: self.interrupt }
+        Stage { content, round, poll_bytes, interrupt: self.interrupt, live: self.live }
     }
 
     /// Opens the engine unless it is open.

@@ -22,6 +22,8 @@ pub(crate) enum Output {
     Repair,
     /// `index check --json` and `index rebuild --json`.
     Index,
+    /// A line of `index show --ndjson`.
+    IndexEntry,
     /// `ls --json`.
     Ls,
     /// `stats --json`.

@@ -26,7 +26,7 @@ pub(crate) struct RepairArgs {
     pub(crate) json: bool,
 }
 
-/// Check the indexes of logs, or make those anew that are of no use.
+/// Check the indexes of logs, make those anew that are of no use, or print what is in them.
 ///
 /// Example: corelog-dump index check /var/lib/corelog
 #[derive(Debug, Args)]
@@ -46,6 +46,21 @@ pub(crate) enum IndexCommand {
     ///
     /// Example: corelog-dump index rebuild --apply /var/lib/corelog/streams/0/topics/1/partitions/2
     Rebuild(IndexRebuildArgs),
+    /// Print the entries as they stand, true or not: where a batch begins, its offset and its time.
+    ///
+    /// Example: corelog-dump index show /var/lib/corelog/streams/0/topics/1/partitions/2
+    Show(IndexShowArgs),
+}
+
+/// `index show`.
+#[derive(Debug, Args)]
+pub(crate) struct IndexShowArgs {
+    /// Data directories, topics, partitions or .log files.
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// A JSON object on each line instead of text.
+    #[arg(long)]
+    pub(crate) ndjson: bool,
 }
 
 /// `index check`.

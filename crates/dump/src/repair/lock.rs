@@ -1,7 +1,6 @@
 //! Nobody else at work: an engine's locks, looked at for a plan and held for a change.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
@@ -37,9 +36,7 @@ fn lockable(partition: &Partition) -> Vec<PathBuf> {
 /// A file that an engine holds, if there is one. Takes no lock: for that moment an engine that
 /// opens would be refused its own file.
 pub(crate) fn holder(partition: &Partition) -> Option<PathBuf> {
-    lockable(partition)
-        .into_iter()
-        .find(|path| std::fs::metadata(path).is_ok_and(|about| live::held(about.ino()) != Held::No))
+    lockable(partition).into_iter().find(|path| live::held_at(path) != Held::No)
 }
 
 /// Takes the locks. A file that is not there has none: an engine that comes later finds the logs'.

@@ -99,7 +99,7 @@ impl Source {
         if !about.is_file() {
             return Err(Failure::not_ours(path, "not a regular file"));
         }
-        let held = if access.ours { Held::No } else { live::held(about.ino()) };
+        let held = if access.ours { Held::No } else { live::held(&file) };
         let len = about.len();
         if access.direct || held != Held::No {
             direct(&file, path, access.direct)?;

@@ -3,7 +3,7 @@
 use crate::support::dump;
 
 /// Every command, as its words.
-const COMMANDS: [&[&str]; 16] = [
+const COMMANDS: [&[&str]; 17] = [
     &["ls"],
     &["show"],
     &["hex"],
@@ -15,6 +15,7 @@ const COMMANDS: [&[&str]; 16] = [
     &["index"],
     &["index", "check"],
     &["index", "rebuild"],
+    &["index", "show"],
     &["repair"],
     &["decode"],
     &["schema"],

@@ -393,6 +393,12 @@ fn what_does_not_stand_in_its_place_is_read_all_the_same() {
     let torn_copy = flipped(&segment.bytes[second.clone()], 300);
     let put_and_damage_the_fourth =
         |bytes: &[u8]| flipped(&put(third.start, bytes), fourth.start + bytes.len() + 300);
+    let torn_first = flipped(&segment.bytes[first.clone()], 300);
+    let headless_copy = flipped(&segment.bytes[third.clone()], 118);
+    let put_and_tear_the_end = |bytes: &[u8]| {
+        let whole = put(third.start, bytes);
+        whole[..whole.len() - 40].to_vec()
+    };
     let twice = segment.bytes[first.clone()].to_vec();
     for (name, bytes, batches, fault) in [
         ("rubbish between", put(third.start, &[0xA5; 700]), 5, third.start),
@@ -412,6 +418,14 @@ fn what_does_not_stand_in_its_place_is_read_all_the_same() {
         ),
         ("a few bytes, and damage behind", put_and_damage_the_fourth(&[0xA5; 9]), 4, third.start),
         ("a torn copy, and damage behind", put_and_damage_the_fourth(&torn_copy), 4, third.start),
+        // What stands behind it does not follow it, but is due.
+        ("a torn copy of the first", put_and_damage_the_fourth(&torn_first), 4, third.start),
+        // The frames behind a header that says nothing lead to the batch itself, which is due.
+        ("a copy ahead, its header damaged", put_and_damage_the_fourth(&headless_copy), 4, {
+            third.start
+        }),
+        // What follows does not lead to the end: it may be a payload's, and is better than nothing.
+        ("rubbish between, and a torn end", put_and_tear_the_end(&[0xA5; 400]), 4, third.start),
     ] {
         eprintln!("{name}");
         assert_verdict(&judge(&bytes), "corrupt", batches, Some(fault));

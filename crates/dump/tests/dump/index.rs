@@ -2,6 +2,7 @@
 
 use corelog_format::IndexEntry;
 
+use crate::schema::assert_fits;
 use crate::support::{Scratch, Segment, dump, real_log, real_partition, verify_one};
 
 /// The state that `verify` and `ls` report for a log of five batches beside these index bytes.
@@ -130,4 +131,37 @@ fn an_index_that_is_no_file() {
     let report = verify_one(&path, 0);
     assert_eq!(report["index"], "bad");
     assert_eq!(report["findings"][0]["finding"], "index_unreadable");
+}
+
+/// What stands in the file is printed, whatever `check` says about it.
+#[test]
+fn the_entries_as_they_stand() {
+    let scratch = Scratch::new();
+    let mut segment = Segment::new(0, 0, &[2, 3]);
+    segment.index[1].base_offset += 7;
+    let path = segment.write(&scratch, "p");
+    let index = path.with_extension("index");
+    let torn = [bytes(&segment.index), vec![1; 5]].concat();
+    std::fs::write(&index, torn).expect("written");
+    let log = path.to_str().expect("UTF-8");
+    let ran = dump(["index", "show", log]).expect(0);
+    let lines: Vec<&str> = ran.out.lines().collect();
+    let [first, second] = lines[..] else { panic!("{ran:?}") };
+    assert!(first.starts_with("@0 offset 0 time 20"), "{first}");
+    assert!(
+        second.starts_with(&format!("@{} offset 9 time 20", segment.batches[1].start)),
+        "{ran:?}"
+    );
+    assert!(ran.err.contains("5 bytes are no whole entry"), "{ran:?}");
+    let lines = dump(["index", "show", "--ndjson", log]).expect(0).lines();
+    for (line, entry) in lines.iter().zip(&segment.index) {
+        assert_fits(line, "index-entry");
+        assert_eq!(line["base_offset"], entry.base_offset);
+        assert_eq!(line["base_timestamp"], entry.base_timestamp);
+        assert_eq!(line["position"], entry.position);
+    }
+    assert_eq!(lines.len(), 2);
+    std::fs::remove_file(&index).expect("removed");
+    let ran = dump(["index", "show", log]).expect(0);
+    assert!(ran.out.is_empty() && ran.err.contains(".index: missing"), "{ran:?}");
 }
