@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 
+use corelog::consumers::{ConsumerKey, ConsumerKind};
 use corelog::{Ack, Poll};
 use corelog_crash::hostile::{Answer, Kind, Op, Rule};
 
@@ -84,5 +85,30 @@ fn a_partition_that_cannot_be_opened() {
     assert_eq!(engine.client().totals_blocking().expect("it lives").shards[0].failed.len(), 1);
     mounted.disk.end();
     engine.client().reopen_partition_blocking(P).expect("it can be opened now");
+    engine.close_blocking().expect("nothing is wrong");
+}
+
+/// What consumers stored cannot be read at the opening, and can be a while later.
+#[test]
+fn stored_offsets_that_cannot_be_read_and_then_can() {
+    let mounted = mounted();
+    let (engine, client) = with_topic(builder(&mounted.data));
+    client.append_blocking(P, batch(100), Ack::Durable).expect("it fits");
+    let me = ConsumerKey { kind: ConsumerKind::Consumer, id: 7 };
+    client.store_offset(P, me, 0, Ack::Durable).wait().expect("it is there");
+    drop(client);
+    engine.close_blocking().expect("nothing is wrong");
+    let refused = Rule::new(Op::Open, Kind::Other, Answer::Errno(libc::EIO));
+    mounted.disk.begin(&[Rule { partition: Some(0), ..refused }]);
+    let engine = builder(&mounted.data).open().expect("that stops no opening");
+    let unread = await_told(&mounted.data, "offsets_unread");
+    assert!(unread.fields["path"].contains("consumer_offsets"), "{unread:?}");
+    assert!(unread.fields["error"].contains("os error 5"), "{unread:?}");
+    assert!(told(&mounted.data, "offsets_read").is_empty());
+    let client = engine.client();
+    client.append_blocking(P, batch(100), Ack::Durable).expect_err("it might count as consumed");
+    mounted.disk.end();
+    assert!(await_told(&mounted.data, "offsets_read").is("damaged", "false"));
+    client.append_blocking(P, batch(100), Ack::Durable).expect("they are known");
     engine.close_blocking().expect("nothing is wrong");
 }
