@@ -24,7 +24,7 @@ mod walk;
 
 pub use report::{OpenDamage, OpenReport};
 
-use corelog_io::Platform;
+use corelog_io::{Disk, Platform};
 
 use crate::partition::Opened;
 use crate::{LogConfig, OpenError, Place, Shared};
@@ -52,6 +52,11 @@ pub(crate) async fn open<P: Platform>(
         // this fails, the next one makes up for it.
         let mark = marker.mark();
         let _ = marker.store(shared, mark).await;
+        if marker.adopted_end() > 0 {
+            // Nor were the names of the files it found, perhaps. (Of a partition that is created they
+            // are, before its first manifest is.)
+            disk.sync_dir(&place.dir).await?;
+        }
     }
     if survey.manifest_damaged {
         report.damage.push(OpenDamage::Manifest);
