@@ -53,6 +53,10 @@ fn a_log_is_not_lost_with_its_name_after_an_adoption_that_was_killed() {
             met = sim.disk().hits(halt) > 0;
             sim.disk().process_kill(cut);
             sim.disk().lift_all();
+            sim.disk().inject(Fault::halt().from_nth(1 + (3 * nth + cut) % 16));
+            drop(sim.run_until_halt(1_000_000, try_open(sim.platform(), LogConfig::default())));
+            sim.disk().process_kill(cut);
+            sim.disk().lift_all();
             sim.run(async {
                 let log = open(sim.platform(), LogConfig::default()).await;
                 append_wait(&log, &batch(1, &[10]), Ack::Durable).await;

@@ -51,12 +51,12 @@ pub(crate) async fn open<P: Platform>(
         // would make the log look like another server's. A mark that lags is always allowed: where
         // this fails, the next one makes up for it.
         let mark = marker.mark();
-        let _ = marker.store(shared, mark).await;
         if marker.adopted_end() > 0 {
             // Nor were the names of the files it found, perhaps. (Of a partition that is created they
             // are, before its first manifest is.)
             disk.sync_dir(&place.dir).await?;
         }
+        let _ = marker.store(shared, mark).await;
     }
     if survey.manifest_damaged {
         report.damage.push(OpenDamage::Manifest);
