@@ -40,7 +40,7 @@ fn a_manifest_that_only_the_cache_holds_is_stored_again() {
 /// Another server's log, whose name nobody has synced; the opening that adopts it is killed at any
 /// step, and then the power fails behind a durable append.
 #[test]
-fn a_log_is_not_lost_with_its_name_after_an_adoption_that_was_killed() {
+fn neither_log_nor_manifest_is_lost_with_its_name_after_an_adoption_that_was_killed() {
     let (mut nth, mut met) = (0, true);
     while met {
         nth += 1;
@@ -71,8 +71,9 @@ fn a_log_is_not_lost_with_its_name_after_an_adoption_that_was_killed() {
             });
             sim.disk().power_cut(cut);
             sim.run(async {
-                let log = open(sim.platform(), LogConfig::default()).await;
+                let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
                 assert_eq!(log.watermarks().durable(), 4, "killed at {nth}, power cut {cut}");
+                assert!(!report.adopted, "its manifest went, killed at {nth}, power cut {cut}");
             });
         }
     }

@@ -45,6 +45,27 @@ fn a_log_that_was_not_closed() {
     engine.close_blocking().expect("nothing is wrong");
 }
 
+/// Damage in the last batch that was synced.
+#[test]
+fn damage_below_the_mark_is_told_with_its_place() {
+    let dir = temp_dir();
+    let data = dir.path().join("data");
+    let (engine, client) = with_topic(builder(&data));
+    for _ in 0..2 {
+        client.append_blocking(P, batch(5_000), Ack::Durable).expect("it fits");
+    }
+    engine.close_blocking().expect("nothing is wrong");
+    let file = OpenOptions::new().write(true).open(log(&data, 0)).expect("it is there");
+    let last = batch(5_000).len() as u64;
+    file.write_all_at(&[1, 2, 3], last + 2_000).expect("it can be written");
+    let engine = builder(&data).open().expect("damage stops no opening");
+    let found = await_told(&data, "damage_found");
+    assert!(found.is("what", "corrupt") && found.is("segment", "0"), "{found:?}");
+    assert_eq!(found.number("position"), last, "{found:?}");
+    is_as_reported(&await_told(&data, "partition_recovered"), &engine);
+    drop(engine);
+}
+
 #[test]
 fn damage_that_an_opening_finds_and_damage_that_a_poll_meets() {
     let dir = temp_dir();
@@ -72,9 +93,6 @@ fn damage_that_an_opening_finds_and_damage_that_a_poll_meets() {
     assert!(read.is("what", "corrupt") && read.is("segment", "0"), "{read:?}");
     let position = batch(300_000).len() as u64;
     assert!(read.number("position") == position && read.is("resume_offset", "2"), "{read:?}");
-    let found = told(&data, "damage_found").into_iter().find(|told| told.is("what", "corrupt"));
-    let found = found.expect("it was walked, as there was no mark");
-    assert!(found.is("segment", "0") && found.number("position") == position, "{found:?}");
     assert!(read.has("error", &position.to_string()), "{read:?}");
     let counts = client.totals_blocking().expect("it lives").shards[0].counts;
     assert_eq!((counts.poll_errors, counts.corrupt_reads), (1, 1));

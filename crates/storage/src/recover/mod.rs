@@ -52,8 +52,7 @@ pub(crate) async fn open<P: Platform>(
         // this fails, the next one makes up for it.
         let mark = marker.mark();
         if marker.adopted_end() > 0 {
-            // Nor were the names of the files it found, perhaps. (Of a partition that is created they
-            // are, before its first manifest is.)
+            // Nor was its name, perhaps. (Of a partition that is created it is, before its content is.)
             disk.sync_dir(&place.dir).await?;
         }
         let _ = marker.store(shared, mark).await;
