@@ -91,6 +91,21 @@ fn opening_what_was_closed_writes_nothing() {
     assert!(ops.iter().sum::<u64>() < 20, "{ops:?}");
 }
 
+/// Ten thousand partitions are opened at once after a crash: each sync is one too many that is not needed.
+#[test]
+fn opening_after_a_kill_syncs_the_log_and_stores_the_mark() {
+    let sim = segments(3);
+    sim.run(async {
+        let log = open(sim.platform(), LogConfig::default()).await;
+        append_wait(&log, &batch(1, &[1_000]), Ack::Written).await;
+    });
+    sim.disk().process_kill(1);
+    let (ops, _) = cost_of_opening(&sim, &LogConfig::default());
+    let count = |op| ops[OPS.iter().position(|known| *known == op).unwrap()];
+    // The log's blocks, and the manifest's slot.
+    assert_eq!((count(IoOp::Write), count(IoOp::Sync), count(IoOp::SyncDir)), (2, 1, 0), "{ops:?}");
+}
+
 #[test]
 fn an_index_that_lies_all_over_costs_a_few_reads() {
     let config = LogConfig { index_step: 4096, ..LogConfig::default() };

@@ -1,7 +1,7 @@
 //! Events of disks that fail, fill up, are slow or hang.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use corelog::error::{AppendError, CloseError, storage};
 use corelog::{Ack, Client, TopicConfig};
@@ -19,6 +19,11 @@ fn append(client: &Client, len: usize, ack: Ack) -> Result<(), AppendError> {
     client.append_blocking(P, batch(len), ack).map(drop)
 }
 
+fn now_us() -> i128 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970");
+    now.as_micros() as i128
+}
+
 /// Nobody waits for the write that fails: it is told all the same, and at once.
 #[test]
 fn a_write_that_fails_is_told_though_nobody_waits_for_it() {
@@ -28,7 +33,9 @@ fn a_write_that_fails_is_told_though_nobody_waits_for_it() {
     mounted.disk.begin(&[fails(Op::Write, Kind::Log, libc::EIO)]);
     append(&client, 100, Ack::Appended).expect("it is in memory");
     let poisoned = await_told(&mounted.data, "partition_poisoned");
-    assert!(poisoned.is("op", "write") && poisoned.number("since_us") > 0, "{poisoned:?}");
+    assert!(poisoned.is("op", "write") && poisoned.has("error", "os error 5"), "{poisoned:?}");
+    let ago = now_us() - i128::from(poisoned.number("since_us"));
+    assert!(Duration::from_secs(60).as_micros() as i128 > ago.abs(), "{ago} us ago");
     assert!(poisoned.is("path", log(&mounted.data, 0).to_str().expect("UTF-8")), "{poisoned:?}");
     let totals = client.totals_blocking().expect("it lives");
     assert_eq!((totals.shards[0].poisoned, totals.shards[0].counts.faults), (1, 1));
@@ -53,8 +60,9 @@ fn a_sync_that_fails_and_the_close_behind_it() {
     assert_eq!(client.totals_blocking().expect("it lives").shards[0].counts.append_errors, 1);
     mounted.disk.end();
     let closed = engine.close_blocking();
-    assert!(matches!(closed, Err(CloseError::Incomplete { .. })), "{closed:?}");
-    await_told(&mounted.data, "engine_closed_badly");
+    let Err(closed @ CloseError::Incomplete { .. }) = closed else { panic!("{closed:?}") };
+    let badly = await_told(&mounted.data, "engine_closed_badly");
+    assert!(badly.is("error", &closed.to_string()) && badly.is_a_while(), "{badly:?}");
     assert!(told(&mounted.data, "engine_closed").is_empty());
 }
 
@@ -72,7 +80,8 @@ fn a_disk_that_fills_up_is_told_once_and_so_is_its_end() {
         );
     }
     assert_eq!(told(&mounted.data, "storage_full").len(), 1);
-    assert!(told(&mounted.data, "storage_full")[0].fields["path"].contains("streams"));
+    let full = await_told(&mounted.data, "storage_full");
+    assert!(full.has("path", "streams") && full.has("error", "os error 28"), "{full:?}");
     assert!(told(&mounted.data, "storage_back").is_empty());
     mounted.disk.end();
     append(&client, 900_000, Ack::Written).expect("there is room again");
@@ -97,6 +106,7 @@ fn a_segment_that_cannot_be_made_is_told_and_made_later() {
     );
     let told = await_told(&mounted.data, "no_file");
     assert!(told.is("path", &log(&mounted.data, 2).display().to_string()), "{told:?}");
+    assert!(told.has("error", "os error 24"), "{told:?}");
     mounted.disk.end();
     append(&client, 100, Ack::Written).expect("now there is one");
     engine.close_blocking().expect("nothing is wrong");
@@ -114,13 +124,16 @@ fn writes_that_are_slow_and_such_that_hang() {
     let is_log = |told: &crate::subscriber::Told| told.fields["path"].ends_with("0.log");
     let found = told(&mounted.data, "io_slow").into_iter().find(is_log).expect("it was slow");
     assert!(found.is("op", "write") && found.is("hung", "false"), "{found:?}");
-    assert!(found.number("took_ms") >= 200 && found.fields.contains_key("position"), "{found:?}");
+    assert!(found.number("took_ms") >= 200 && found.is_a_while(), "{found:?}");
+    assert!(found.is("position", "0") && found.is("shard", "0"), "{found:?}");
     assert!(client.totals_blocking().expect("it lives").io[0].slow >= 1);
 
     mounted.disk.begin(&[Rule::new(Op::Write, Kind::Log, Answer::Held { then: None })]);
     let held = client.append(P, batch(100), Ack::Written);
     let hangs = await_told(&mounted.data, "io_hangs");
-    assert!(hangs.is("op", "write") && hangs.number("since_ms") >= 1000, "{hangs:?}");
+    assert!(hangs.is("op", "write") && hangs.has("path", "0.log"), "{hangs:?}");
+    assert!((1000..60_000).contains(&hangs.number("since_ms")), "{hangs:?}");
+    assert!(hangs.is("position", "0") && hangs.is("shard", "0"), "{hangs:?}");
     let io = client.totals_blocking().expect("it lives").io[0];
     assert_eq!((io.hanging, io.under_way), (1, 1));
     mounted.disk.end();
@@ -139,8 +152,9 @@ fn a_clock_record_that_cannot_be_stored_for_a_while() {
     let failed = await_told(&mounted.data, "clock_not_stored");
     assert!(failed.fields["error"].contains("os error"), "{failed:?}");
     mounted.disk.end();
-    assert!(await_told(&mounted.data, "clock_stored_again").number("failures") >= 1);
-    assert!(engine.client().totals_blocking().expect("it lives").clock_failures >= 1);
+    let again = await_told(&mounted.data, "clock_stored_again").number("failures");
+    let failures = engine.client().totals_blocking().expect("it lives").clock_failures;
+    assert!(again >= 1 && again == failures, "{again} of {failures}");
     engine.close_blocking().expect("nothing is wrong");
 }
 
@@ -149,6 +163,7 @@ fn a_catalog_that_fails_and_is_written_anew() {
     let mounted = mounted();
     let (engine, client) = with_topic(builder(&mounted.data));
     let catalog = client.catalog();
+    let path = mounted.data.join("catalog.redb").display().to_string();
     let create = |name: &str| catalog.create_topic(0, name, TopicConfig::default()).wait();
     mounted.disk.begin(&[
         fails(Op::Fsync, Kind::Catalog, libc::EIO),
@@ -157,12 +172,14 @@ fn a_catalog_that_fails_and_is_written_anew() {
         fails(Op::Create, Kind::Other, libc::EIO),
     ]);
     create("lost").expect_err("it cannot be written");
-    assert!(await_told(&mounted.data, "catalog_failed").fields["path"].ends_with("catalog.redb"));
-    await_told(&mounted.data, "catalog_not_renewed");
+    for name in ["catalog_failed", "catalog_not_renewed"] {
+        let told = await_told(&mounted.data, name);
+        assert!(told.is("path", &path) && told.has("error", "os error 5"), "{told:?}");
+    }
     assert!(told(&mounted.data, "catalog_renewed").is_empty());
     mounted.disk.end();
     create("kept").expect("the trouble is over");
-    await_told(&mounted.data, "catalog_renewed");
+    assert!(await_told(&mounted.data, "catalog_renewed").is("path", &path));
     engine.close_blocking().expect("nothing is wrong");
 }
 
@@ -183,7 +200,7 @@ fn a_mark_that_cannot_be_stored_and_segments_that_cannot_be_deleted() {
     let mut patch = OptionsBuilder::new();
     patch.push("message_expiry", HeaderValue::String("1us")).expect("it fits");
     client.catalog().update_topic(0, 0, "topic", &patch.block()).wait().expect("it may be changed");
-    await_told(&mounted.data, "segments_stay");
+    assert!(await_told(&mounted.data, "segments_stay").has("error", "os error 5"));
     mounted.disk.end();
     thread::sleep(Duration::from_millis(1));
     engine.close_blocking().expect("the mark is stored by now");

@@ -43,6 +43,16 @@ impl Told {
         self.fields.get(field).is_some_and(|found| found == value)
     }
 
+    /// The field holds `part`.
+    pub(crate) fn has(&self, field: &str, part: &str) -> bool {
+        self.fields.get(field).is_some_and(|found| found.contains(part))
+    }
+
+    /// How long something took: a test's while.
+    pub(crate) fn is_a_while(&self) -> bool {
+        self.number("took_ms") < PATIENCE.as_millis() as u64 * 4
+    }
+
     pub(crate) fn number(&self, field: &str) -> u64 {
         let value = self.fields.get(field).unwrap_or_else(|| panic!("no {field} in {self:?}"));
         value.parse().unwrap_or_else(|_| panic!("{field} is no number in {self:?}"))

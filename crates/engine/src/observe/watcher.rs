@@ -78,18 +78,30 @@ impl Observer for Watcher {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Debug;
     use std::sync::Mutex;
 
     use corelog_shard::PartitionFailure;
+    use tracing::field::{Field, Visit};
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Event, Metadata, Subscriber};
 
     use super::super::Events;
     use super::*;
 
-    /// Remembers the names of events; panics at those that it does not like.
+    /// Remembers the names of events, and what they say; panics at those that it does not like.
     #[derive(Clone, Default)]
-    struct Names(Arc<Mutex<Vec<&'static str>>>);
+    struct Names(Arc<Mutex<Vec<&'static str>>>, Arc<Mutex<Said>>);
+
+    /// Fields and their values.
+    #[derive(Debug, Default)]
+    struct Said(Vec<(&'static str, String)>);
+
+    impl Visit for Said {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            self.0.push((field.name(), format!("{value:?}")));
+        }
+    }
 
     impl Subscriber for Names {
         fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -108,6 +120,7 @@ mod tests {
         fn event(&self, event: &Event<'_>) {
             let name = event.metadata().name();
             self.0.lock().unwrap().push(name);
+            event.record(&mut *self.1.lock().unwrap());
             assert_ne!(name, "storage_back", "a subscriber that panics");
         }
     }
@@ -129,6 +142,16 @@ mod tests {
             *names.0.lock().unwrap_or_else(|e| e.into_inner()),
             ["storage_back", "partition_panicked"]
         );
+        let said = names.1.lock().unwrap_or_else(|e| e.into_inner());
+        for (field, value) in [
+            ("shard", "2"),
+            ("stream", "0"),
+            ("topic", "1"),
+            ("partition", "2"),
+            ("panic", "\"a bug\""),
+        ] {
+            assert!(said.0.contains(&(field, value.to_owned())), "{field}: {said:?}");
+        }
         assert_eq!(panics.told(), (1, Some("shard 2: a bug".to_owned())));
     }
 }

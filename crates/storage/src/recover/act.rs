@@ -32,6 +32,8 @@ struct End<F> {
     segments: Vec<u64>,
     /// The mark may move here before the segment is there: nothing stands in its place.
     is_free: bool,
+    /// All names in the directory are durable: the mark may move without a sync of it.
+    is_named: bool,
 }
 
 pub(super) async fn act<P: Platform>(
@@ -50,6 +52,7 @@ pub(super) async fn act<P: Platform>(
         len,
         segments: walked.kept.clone(),
         is_free: false,
+        is_named: survey.is_named(walked.end.segment) && walked.behind.is_empty(),
     };
     let done = match walked.row.verdict {
         Verdict::NewSegment => {
@@ -139,7 +142,7 @@ async fn behind<P: Platform>(
         let later = Later { segment: at, searched: walked.rest };
         quarantine::move_away(disk, place, &later, report).await?;
     }
-    end.is_free = true;
+    (end.is_free, end.is_named) = (true, false);
     end.file = Some(Rc::new(create::segment(disk, place, at, config).await?));
     Ok(())
 }
@@ -155,7 +158,7 @@ async fn finish<P: Platform>(
     report: &mut OpenReport,
 ) -> Result<Opened<P>, OpenError> {
     let disk = shared.platform().disk();
-    let End { mark, index, file, len, mut segments, is_free } = end;
+    let End { mark, index, file, len, mut segments, is_free, is_named } = end;
     if segments.last() != Some(&mark.segment) {
         // Where its file could not be created: nothing in it is read or written.
         segments.push(mark.segment);
@@ -177,7 +180,9 @@ async fn finish<P: Platform>(
             // Without its file as well (which needs space, and the mark none): polls name this end,
             // and whoever has gone there must not find new messages below.
             if (fault.is_none() || is_free) && marker.mark() != mark {
-                disk.sync_dir(&place.dir).await?;
+                if !is_named {
+                    disk.sync_dir(&place.dir).await?;
+                }
                 // The mark lags until the next sync tries again: that is always allowed.
                 let _ = marker.store(shared, mark).await;
             }

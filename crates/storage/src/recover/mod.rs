@@ -24,7 +24,7 @@ mod walk;
 
 pub use report::{OpenDamage, OpenReport};
 
-use corelog_io::Platform;
+use corelog_io::{Disk, Platform};
 
 use crate::partition::Opened;
 use crate::{LogConfig, OpenError, Place, Shared};
@@ -51,6 +51,10 @@ pub(crate) async fn open<P: Platform>(
         // would make the log look like another server's. A mark that lags is always allowed: where
         // this fails, the next one makes up for it.
         let mark = marker.mark();
+        if marker.adopted_end() > 0 {
+            // Nor was its name, perhaps. (Of a partition that is created it is, before its content is.)
+            disk.sync_dir(&place.dir).await?;
+        }
         let _ = marker.store(shared, mark).await;
     }
     if survey.manifest_damaged {

@@ -25,6 +25,8 @@ pub(super) struct Survey {
     pub(super) leftovers: Vec<PathBuf>,
     pub(super) ignored: Vec<OsString>,
     pub(super) listed: Listed,
+    /// Something was cut off or moved away here once.
+    pub(super) quarantine: bool,
     /// Nothing was ever stored here; an interrupted creation counts as nothing.
     pub(super) is_new: bool,
 }
@@ -44,7 +46,7 @@ impl Survey {
                 (Some((first_offset, FileKind::Log)), false) => survey.logs.push(first_offset),
                 (Some((first_offset, FileKind::Index)), false) => indexes.push(first_offset),
                 _ if name == MANIFEST_FILE && !is_no_file => {}
-                _ if name == QUARANTINE_DIR && is_no_file => {}
+                _ if name == QUARANTINE_DIR && is_no_file => survey.quarantine = true,
                 _ if name == CONSUMERS_FILE => {
                     // What is no file of that name says nothing, which whoever reads it is told.
                     survey.listed.own = true;
@@ -115,6 +117,14 @@ impl Survey {
 
     pub(super) fn mark(&self) -> Option<Mark> {
         self.marker.as_ref().map(Marker::mark)
+    }
+
+    /// True where `segment`'s name and all others are durable as they are listed: nothing is to be
+    /// removed, nothing was moved away by an opening that may have been cut off before its sync, and a
+    /// mark behind the segment's first byte was stored, which follows the sync of the name.
+    pub(super) fn is_named(&self, segment: u64) -> bool {
+        let is_marked = |mark: Mark| mark.segment == segment && mark.position > 0;
+        self.mark().is_some_and(is_marked) && self.leftovers.is_empty() && !self.quarantine
     }
 
     /// Where in `segment` the bytes begin that no sync is known to have covered, and the offset there.
