@@ -155,6 +155,7 @@ impl Broker {
         let reserved = reserve(config.listen).map_err(refused(config.listen, "listen"))?;
         let bind = |address| TcpListener::bind(address).map_err(refused(address, "metrics"));
         let metrics = config.metrics.map(bind).transpose()?;
+        let poll_bytes = config.engine.poll_bytes;
         let builder = Engine::builder(&config.data)
             .limits(config.engine)
             .direct_io(config.direct_io)
@@ -165,9 +166,9 @@ impl Broker {
         let mut settled = credentials::settle(&config.data, config.password.as_ref())
             .map_err(StartError::Password)?;
         let (made, is_changed) = (settled.made.take(), settled.is_changed);
-        let gate = Gate::start(settled).map_err(StartError::Thread)?;
+        let gate = Gate::start(settled, may.failed_logins).map_err(StartError::Thread)?;
         let shards = engine.shards();
-        let shared = Shared::new(reserved.address, config.data, gate, may, shards);
+        let shared = Shared::new(reserved.address, config.data, gate, may, poll_bytes, shards);
         let mut broker =
             Broker { engine, shared: Arc::new(shared), exporter: None, made, stops: Vec::new() };
         if is_changed {

@@ -118,6 +118,8 @@ pub(super) const OPTIONS: &[Opt] = &[
         "Memory for frames above 64 KiB that are received or served; beyond, sockets wait"),
     option!("reply_memory", "SIZE", in Size, broker.clients.reply_memory,
         "Memory for replies that clients have not taken; beyond, polls wait"),
+    option!("failed_logins", "N", in Word, broker.clients.failed_logins,
+        "Logins from an address that may fail in a minute; beyond, none from there is looked at"),
     option!("login_timeout", "TIME", Duration, broker.clients.login_timeout,
         "Time from a connection to a login"),
     option!("idle_timeout", "TIME", Duration, broker.clients.idle_timeout,
