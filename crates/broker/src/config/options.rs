@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use corelog::machine::DirectIo;
+use corelog::machine::{DirectIo, Runtime};
 
 use super::Settings;
 use super::kinds::{Kind, Open, Size, Word};
@@ -100,8 +100,8 @@ pub(super) const OPTIONS: &[Opt] = &[
         "CPUs that shards may run on, as 0,2-5; all without it"),
     option!("direct_io", "WORD", DirectIo, broker.direct_io,
         "On a file system without O_DIRECT: required (do not start) or preferred (go on)"),
-    option!("runtime", "NAME", in Word, broker.runtime,
-        "What drives the shards: glommio, or ring, which takes fewer system calls"),
+    option!("runtime", "NAME", Option<Runtime>, broker.runtime,
+        "What drives the shards: ring, or glommio; without it ring where the kernel has it"),
     option!("log_level", "LEVEL", in Word, log_level,
         "off, error, warn, info, debug or trace"),
     option!("log_format", "FORMAT", in Word, log_format,
