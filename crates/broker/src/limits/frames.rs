@@ -27,11 +27,11 @@ impl Frames {
 
     /// Room for a body of `len` bytes, where it takes any but the connection's own. Cancel-safe.
     pub(crate) async fn take(&self, len: usize) -> Option<Room> {
-        match len {
-            0..=OWN_BODY => None,
-            0..=SMALL_BODY => Some(self.small.take(len).await),
-            _ => Some(self.large.take(len).await),
+        if len <= OWN_BODY {
+            return None;
         }
+        let part = if len <= SMALL_BODY { &self.small } else { &self.large };
+        Some(part.take(len).await)
     }
 
     /// True while somebody waits for what others use.
