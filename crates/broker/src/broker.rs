@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use corelog::error::{CloseError, OpenError, RunError};
+use corelog::error::{CloseError, OpenError, RunError, StartError as ShardsError, UringError};
 use corelog::machine::{DirectIo, Runtime};
 use futures_lite::future::block_on;
 use rustix::net::getsockname;
@@ -23,7 +23,7 @@ use crate::scrape::Exporter;
 use crate::serve::Here;
 use crate::shared::Shared;
 use crate::sockets::Sockets;
-use corelog::{Engine, Limits, ShardContext};
+use corelog::{Engine, EngineBuilder, Limits, ShardContext};
 
 /// Between two looks whether all connections are over.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -45,8 +45,10 @@ pub struct Config {
     pub cpus: Option<Vec<usize>>,
     /// On a file system that refuses O_DIRECT. Default: the broker does not start.
     pub direct_io: DirectIo,
-    /// What drives the shards. Default: [`Runtime::Glommio`]. Another start may choose another one.
-    pub runtime: Runtime,
+    /// What drives the shards. `None`, the default: [`Runtime::Ring`], which needs less CPU under a
+    /// broker, or [`Runtime::Glommio`] where the kernel is too old for it. Another start may choose
+    /// another one.
+    pub runtime: Option<Runtime>,
     /// What the engine may use.
     pub engine: Limits,
     /// What clients may use.
@@ -65,7 +67,7 @@ impl Config {
             shards: None,
             cpus: None,
             direct_io: DirectIo::default(),
-            runtime: Runtime::default(),
+            runtime: None,
             engine: Limits::default(),
             clients: ClientsMay::default(),
             metrics: None,
@@ -155,19 +157,18 @@ impl Broker {
         let reserved = reserve(config.listen).map_err(refused(config.listen, "listen"))?;
         let bind = |address| TcpListener::bind(address).map_err(refused(address, "metrics"));
         let metrics = config.metrics.map(bind).transpose()?;
-        let builder = Engine::builder(&config.data)
-            .limits(config.engine)
-            .direct_io(config.direct_io)
-            .runtime(config.runtime);
+        let poll_bytes = config.engine.poll_bytes;
+        let builder =
+            Engine::builder(&config.data).limits(config.engine).direct_io(config.direct_io);
         let builder = config.shards.map_or(builder.clone(), |shards| builder.shards(shards));
         let builder = config.cpus.map_or(builder.clone(), |cpus| builder.cpus(cpus));
-        let engine = builder.open().map_err(StartError::Engine)?;
+        let engine = open(&builder, config.runtime).map_err(StartError::Engine)?;
         let mut settled = credentials::settle(&config.data, config.password.as_ref())
             .map_err(StartError::Password)?;
         let (made, is_changed) = (settled.made.take(), settled.is_changed);
-        let gate = Gate::start(settled).map_err(StartError::Thread)?;
+        let gate = Gate::start(settled, may.failed_logins).map_err(StartError::Thread)?;
         let shards = engine.shards();
-        let shared = Shared::new(reserved.address, config.data, gate, may, shards);
+        let shared = Shared::new(reserved.address, config.data, gate, may, poll_bytes, shards);
         let mut broker =
             Broker { engine, shared: Arc::new(shared), exporter: None, made, stops: Vec::new() };
         if is_changed {
@@ -252,6 +253,22 @@ impl Broker {
     }
 }
 
+/// Opens the engine on `runtime`, or on what the kernel can drive.
+fn open(builder: &EngineBuilder, runtime: Option<Runtime>) -> Result<Engine, OpenError> {
+    let opened = builder.clone().runtime(runtime.unwrap_or(Runtime::Ring)).open();
+    match opened {
+        Err(error) if runtime.is_none() && is_too_new(&error) => {
+            builder.clone().runtime(Runtime::Glommio).open()
+        }
+        opened => opened,
+    }
+}
+
+/// True where the kernel has an io_uring, and not all that [`Runtime::Ring`] asks of it.
+fn is_too_new(error: &OpenError) -> bool {
+    matches!(error, OpenError::Start(ShardsError::Uring(UringError::Missing { .. })))
+}
+
 /// Connections that there may be at most. The other half of the files is the engine's, whose appends
 /// would fail without.
 fn half_of_the_files() -> usize {
@@ -275,4 +292,31 @@ fn reserve(address: SocketAddr) -> io::Result<Reserved> {
     let socket = listener::bound(address)?;
     let address = SocketAddr::try_from(getsockname(&socket)?)?;
     Ok(Reserved { _socket: socket, address })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kernel that refuses io_uring as a whole is told of, and so is one that lacks what was asked
+    /// for by name.
+    #[test]
+    fn an_old_kernel_gets_the_runtime_that_it_can_drive() {
+        let missing = |runtime| UringError::Missing { runtime, operations: vec!["POLL_ADD"] };
+        let start = |error| OpenError::Start(ShardsError::Uring(error));
+        assert!(is_too_new(&start(missing(Runtime::Ring))));
+        assert!(!is_too_new(&start(UringError::Memlock { limit: 0 })));
+        assert!(!is_too_new(&OpenError::Cancelled));
+        let directory = tempfile::tempdir_in(".").unwrap();
+        let builder = Engine::builder(directory.path()).shards(1).direct_io(DirectIo::Preferred);
+        for (asked, got) in [
+            (None, Runtime::Ring),
+            (Some(Runtime::Glommio), Runtime::Glommio),
+            (Some(Runtime::Ring), Runtime::Ring),
+        ] {
+            let engine = open(&builder, asked).unwrap();
+            assert_eq!(engine.opened().runtime, got, "{asked:?}");
+            engine.close_blocking().unwrap();
+        }
+    }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::answer::Answer;
 use crate::frame::{FrameError, HEADER_LEN, Request, eviction, frame_len, reply};
-use crate::limits::{Ended, Life, Room, SMALL_BODY};
+use crate::limits::{Ended, Life, OWN_BODY, Room};
 use crate::serve::{self, Here};
 use crate::session::Session;
 use crate::socket::Socket;
@@ -97,16 +97,16 @@ pub(crate) async fn run(
         let body_len = len - HEADER_LEN;
         let mut body = Bytes::new();
         let mut room = None;
-        if body_len > SMALL_BODY && session.login.is_none() {
+        if body_len > OWN_BODY && session.login.is_none() {
             socket.skip(body_len).await?;
             // No answer to a stranger depends on such a body.
             if let Ok(request) = &mut request {
                 request.checksum = 0;
             }
         } else if body_len > 0 {
-            if body_len > SMALL_BODY {
+            if body_len > OWN_BODY {
                 life.serving();
-                room = Some(here.frames.take(body_len).await);
+                room = here.frames.take(body_len).await;
                 life.receiving();
             }
             body = socket.body(body_len).await?;
@@ -131,8 +131,8 @@ pub(crate) async fn run(
     }
 }
 
-/// The answer, and the memory that it takes until it is sent. Nothing is polled for a client while
-/// others have not taken what they got.
+/// The answer, and the memory that it takes until it is sent. Nothing is polled for a client before
+/// there is room for whatever it may get.
 async fn answer(
     here: &Here,
     session: &mut Session,
@@ -140,12 +140,12 @@ async fn answer(
     body: Bytes,
 ) -> (Answer, Option<Room>) {
     let room = match request.is_poll() {
-        true => Some(here.replies.take(0).await),
+        true => Some(here.replies.promise(here.poll_bytes).await),
         false => None,
     };
     let answer = serve::answer(here, session, request, body).await;
     let room = room.map(|mut room| {
-        room.grow(answer.views_len());
+        room.settle(answer.views_len());
         room
     });
     (answer, room)

@@ -20,6 +20,8 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) clients: Arc<Clients>,
     pub(crate) may: ClientsMay,
+    /// What the engine gives to a poll, bytes, or else one batch.
+    pub(crate) poll_bytes: usize,
     pub(crate) began: SystemTime,
     pub(crate) events: Events,
     /// Of each shard.
@@ -34,6 +36,7 @@ impl Shared {
         data: PathBuf,
         gate: Gate,
         may: ClientsMay,
+        poll_bytes: usize,
         shards: usize,
     ) -> Shared {
         Shared {
@@ -42,6 +45,7 @@ impl Shared {
             gate,
             clients: Arc::default(),
             may,
+            poll_bytes,
             began: SystemTime::now(),
             events: Events::default(),
             counters: (0..shards).map(|_| Counters::default()).collect(),

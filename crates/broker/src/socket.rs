@@ -20,12 +20,8 @@ use rustix::net::{
 };
 
 use crate::frame::HEADER_LEN;
-use crate::limits::Life;
+use crate::limits::{AT_ONCE, Life};
 use crate::sockets::{Sockets, Watched};
-
-/// Received at once where nobody knows what comes: a small frame is received by one call, and an idle
-/// connection has this much.
-const AT_ONCE: usize = 4096;
 
 /// Views of one call to `sendmsg`; the kernel takes 1,024.
 const VIEWS_MAX: usize = 64;

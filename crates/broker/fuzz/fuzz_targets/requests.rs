@@ -51,6 +51,8 @@ impl Target {
         config.listen = ([127, 0, 0, 1], 0).into();
         config.password = Some(RootPassword::new(PASSWORD).unwrap());
         config.shards = Some(1);
+        // Wrong passwords are part of what is tried.
+        config.clients.failed_logins = u32::MAX;
         let broker = Broker::start(config).unwrap();
         let socket = TcpStream::connect(broker.listen()).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use corelog::machine::DirectIo;
+use corelog::machine::{DirectIo, Runtime};
 
 /// A value of one kind.
 pub(super) trait Kind: Sized {
@@ -125,6 +125,16 @@ impl<T: FromStr<Err: Display> + Display> Kind for Word<T> {
 
     fn show(&self) -> Option<String> {
         quoted(&self.0)
+    }
+}
+
+impl Kind for Runtime {
+    fn parse(text: &str) -> Result<Runtime, String> {
+        Word::parse(text).map(|Word(runtime)| runtime)
+    }
+
+    fn show(&self) -> Option<String> {
+        Word(*self).show()
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use corelog::machine::DirectIo;
+use corelog::machine::{DirectIo, Runtime};
 
 use super::Settings;
 use super::kinds::{Kind, Open, Size, Word};
@@ -100,8 +100,8 @@ pub(super) const OPTIONS: &[Opt] = &[
         "CPUs that shards may run on, as 0,2-5; all without it"),
     option!("direct_io", "WORD", DirectIo, broker.direct_io,
         "On a file system without O_DIRECT: required (do not start) or preferred (go on)"),
-    option!("runtime", "NAME", in Word, broker.runtime,
-        "What drives the shards: glommio, or ring, which takes fewer system calls"),
+    option!("runtime", "NAME", Option<Runtime>, broker.runtime,
+        "What drives the shards: ring, or glommio; without it ring where the kernel has it"),
     option!("log_level", "LEVEL", in Word, log_level,
         "off, error, warn, info, debug or trace"),
     option!("log_format", "FORMAT", in Word, log_format,
@@ -118,6 +118,8 @@ pub(super) const OPTIONS: &[Opt] = &[
         "Memory for frames above 64 KiB that are received or served; beyond, sockets wait"),
     option!("reply_memory", "SIZE", in Size, broker.clients.reply_memory,
         "Memory for replies that clients have not taken; beyond, polls wait"),
+    option!("failed_logins", "N", in Word, broker.clients.failed_logins,
+        "Logins from an address that may fail in a minute; beyond, none from there is looked at"),
     option!("login_timeout", "TIME", Duration, broker.clients.login_timeout,
         "Time from a connection to a login"),
     option!("idle_timeout", "TIME", Duration, broker.clients.idle_timeout,

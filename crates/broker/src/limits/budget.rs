@@ -14,6 +14,8 @@ use std::task::{Context, Poll, Waker};
 pub(crate) struct Budget {
     max: usize,
     used: Cell<usize>,
+    /// Of `used`, what nobody has used yet: rooms that are settled later.
+    promised: Cell<usize>,
     waiting: RefCell<VecDeque<Rc<Ticket>>>,
     /// The same figures, for whoever looks from another thread.
     told: Arc<Told>,
@@ -39,6 +41,7 @@ struct Ticket {
 pub(crate) struct Room {
     budget: Rc<Budget>,
     bytes: usize,
+    is_promise: bool,
 }
 
 /// A wait for room.
@@ -49,17 +52,22 @@ struct Wait {
 
 impl Budget {
     pub(crate) fn new(max: usize, told: Arc<Told>) -> Rc<Budget> {
-        let (used, waiting) = (Cell::default(), RefCell::default());
-        Rc::new(Budget { max, used, waiting, told })
+        let (used, promised) = (Cell::default(), Cell::default());
+        Rc::new(Budget { max, used, promised, waiting: RefCell::default(), told })
+    }
+
+    /// All that it hands out, bytes.
+    pub(crate) fn max(&self) -> usize {
+        self.max
     }
 
     /// Takes `bytes`, where there are as many or none is in use; waits for them otherwise, behind
-    /// those that wait already. Takes 0 where anything is left. Cancel-safe.
+    /// those that wait already. Cancel-safe.
     pub(crate) async fn take(self: &Rc<Self>, bytes: usize) -> Room {
         let budget = Rc::clone(self);
         if self.waiting.borrow().is_empty() && self.has(bytes) {
             self.add(bytes);
-            return Room { budget, bytes };
+            return Room { budget, bytes, is_promise: false };
         }
         self.told.waits.fetch_add(1, Ordering::Relaxed);
         let ticket = Ticket { bytes, is_served: Cell::default(), waker: RefCell::default() };
@@ -68,9 +76,19 @@ impl Budget {
         Wait { budget, ticket: Some(ticket) }.await
     }
 
-    /// True while somebody waits.
+    /// Takes bytes that are used later, some of them or all: see [`Room::settle`]. Cancel-safe.
+    pub(crate) async fn promise(self: &Rc<Self>, bytes: usize) -> Room {
+        let mut room = self.take(bytes).await;
+        room.is_promise = true;
+        self.promised.set(self.promised.get() + bytes);
+        room
+    }
+
+    /// True while somebody waits for what others use. Promises are settled soon, by themselves.
     pub(crate) fn is_short(&self) -> bool {
-        !self.waiting.borrow().is_empty()
+        let waiting = self.waiting.borrow();
+        let in_use = self.used.get() - self.promised.get();
+        waiting.front().is_some_and(|next| in_use > 0 && in_use + next.bytes > self.max)
     }
 
     fn has(&self, bytes: usize) -> bool {
@@ -80,13 +98,13 @@ impl Budget {
 
     fn add(&self, bytes: usize) {
         self.used.set(self.used.get() + bytes);
-        self.told.used.store(self.used.get() as u64, Ordering::Relaxed);
+        self.told.used.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Takes bytes back, and serves those in front of the queue.
     fn sub(&self, bytes: usize) {
         self.used.set(self.used.get() - bytes);
-        self.told.used.store(self.used.get() as u64, Ordering::Relaxed);
+        self.told.used.fetch_sub(bytes as u64, Ordering::Relaxed);
         self.serve();
     }
 
@@ -103,15 +121,27 @@ impl Budget {
 }
 
 impl Room {
-    /// Takes as many more, without a wait: what they stand for is there already.
-    pub(crate) fn grow(&mut self, bytes: usize) {
-        self.budget.add(bytes);
-        self.bytes += bytes;
+    /// Of a promise, `bytes` are used from now on. More than was promised is taken without a wait:
+    /// it is there already.
+    pub(crate) fn settle(&mut self, bytes: usize) {
+        self.keep_promise();
+        let promised = std::mem::replace(&mut self.bytes, bytes);
+        match bytes.checked_sub(promised) {
+            Some(more) => self.budget.add(more),
+            None => self.budget.sub(promised - bytes),
+        }
+    }
+
+    fn keep_promise(&mut self) {
+        if std::mem::take(&mut self.is_promise) {
+            self.budget.promised.set(self.budget.promised.get() - self.bytes);
+        }
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
+        self.keep_promise();
         self.budget.sub(self.bytes);
     }
 }
@@ -127,7 +157,7 @@ impl Future for Wait {
         }
         let bytes = ticket.bytes;
         self.ticket = None;
-        Poll::Ready(Room { budget: Rc::clone(&self.budget), bytes })
+        Poll::Ready(Room { budget: Rc::clone(&self.budget), bytes, is_promise: false })
     }
 }
 
@@ -206,12 +236,23 @@ mod tests {
     }
 
     #[test]
-    fn room_grows_beyond_what_there_is() {
-        let budget = budget(10);
-        let mut room = now(&budget, 0).unwrap();
-        room.grow(50);
-        assert!(now(&budget, 0).is_none());
-        drop(room);
-        assert!(now(&budget, 0).is_some());
+    fn a_promise_takes_all_and_gives_back_what_is_not_used() {
+        let budget = budget(100);
+        let mut one = block_on(budget.promise(100));
+        let mut waiting = Box::pin(budget.promise(100));
+        assert!(block_on(poll_once(&mut waiting)).is_none());
+        assert!(!budget.is_short(), "a promise is in nobody's way for long");
+        one.settle(30);
+        assert!(block_on(poll_once(&mut waiting)).is_none());
+        assert!(budget.is_short(), "these 30 are");
+        drop(one);
+        let mut two = block_on(poll_once(&mut waiting)).expect("there is room");
+        two.settle(150);
+        assert_eq!(budget.used.get(), 150, "what is there is counted");
+        assert!(now(&budget, 1).is_none());
+        drop(two);
+        drop(block_on(budget.promise(100)));
+        assert_eq!((budget.used.get(), budget.promised.get()), (0, 0));
+        assert_eq!(budget.told.used.load(Ordering::Relaxed), 0);
     }
 }

@@ -3,12 +3,14 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `budget` | bytes that are handed out to frames and replies of a shard; who gets none waits |
+//! | `frames` | those of frames: small ones do not wait for large ones |
 //! | `life` | what a connection is doing, as it says itself, and the word that ends it |
 //! | `overdue` | who has taken too long for what it is doing: a pure decision |
 //! | `lives` | the connections of a shard, looked at now and then |
 //! | `signal` | a word that one task waits for |
 
 mod budget;
+mod frames;
 mod life;
 mod lives;
 mod overdue;
@@ -17,6 +19,7 @@ mod signal;
 use std::time::Duration;
 
 pub(crate) use budget::{Budget, Room, Told};
+pub(crate) use frames::Frames;
 pub(crate) use life::{Ended, Life};
 pub(crate) use lives::{Lives, Living};
 pub(crate) use signal::Signal;
@@ -26,9 +29,16 @@ use crate::frame::{FRAME_MAX, HEADER_LEN};
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// Bodies up to this long, bytes, are received in any case. So a client with a small request is
-/// served while others have used up the memory for large ones, and those of strangers are bounded:
-/// a login is a few hundred bytes.
+/// Bodies up to this long, bytes, come into memory that each connection has. So a client with a
+/// small request is served whatever others have used up, and those of strangers are bounded: a login
+/// is a few hundred bytes.
+pub(crate) const OWN_BODY: usize = AT_ONCE - HEADER_LEN;
+
+/// What a connection receives at once where nobody knows what comes, bytes: a small frame is received
+/// by one call, and an idle connection has this much.
+pub(crate) const AT_ONCE: usize = 4 * KIB;
+
+/// Bodies up to this long, bytes, do not wait for longer ones.
 pub(crate) const SMALL_BODY: usize = 64 * KIB;
 
 /// What clients may use. Fixed when the broker starts.
@@ -42,14 +52,19 @@ pub struct ClientsMay {
     /// Longest frame with its header, bytes: 64 KiB to 64 MiB, the default. A longer one ends its
     /// connection.
     pub frame_bytes: usize,
-    /// Memory for bodies of more than 64 KiB that are received or served, bytes, of all shards
-    /// together, each of which has its part. Where it is used up sockets are not read until there is
-    /// some. One body is always taken. Default 256 MiB.
+    /// Memory for bodies of more than 3,840 bytes that are received or served, bytes, of all shards
+    /// together, each of which has its part; a quarter of it for those up to 64 KiB. Where it is used
+    /// up sockets are not read until there is some. One longer body than a shard has memory for is
+    /// taken alone. Default 256 MiB.
     pub frame_memory: usize,
-    /// Memory for replies that clients have not taken yet, bytes, of all shards together. Where it
-    /// is used up polls wait. What polls get is at most 8 MiB or one batch, so each shard may go
-    /// beyond by that. Default 256 MiB.
+    /// Memory for replies that clients have not taken yet, bytes, of all shards together, each of
+    /// which has its part. A poll takes what it may get before it begins (`poll_bytes` of the
+    /// engine's limits), and waits where there is less. Only a batch that is longer than that goes
+    /// beyond: there is none where `frame_bytes` is not above `poll_bytes`. Default 256 MiB.
     pub reply_memory: usize,
+    /// Logins from one address (of IPv6: one network of 64 bits) that may fail in a minute. Beyond,
+    /// none from there is looked at until the next one may fail. Default 20.
+    pub failed_logins: u32,
     /// Time from the connection to a login. Default 60 s.
     pub login_timeout: Duration,
     /// Time without a frame. Clients of the SDK send one every 5 s. Default 5 min.
@@ -69,6 +84,7 @@ impl Default for ClientsMay {
             frame_bytes: FRAME_MAX,
             frame_memory: 256 * MIB,
             reply_memory: 256 * MIB,
+            failed_logins: 20,
             login_timeout: secs(60),
             idle_timeout: secs(300),
             frame_timeout: secs(30),
@@ -85,6 +101,7 @@ impl ClientsMay {
             ("connections_per_shard", self.connections_per_shard, 1, usize::MAX),
             ("frame_bytes", self.frame_bytes, SMALL_BODY + HEADER_LEN, FRAME_MAX),
             ("frame_memory", self.frame_memory, MIB, usize::MAX),
+            ("failed_logins", self.failed_logins as usize, 1, u32::MAX as usize),
             ("reply_memory", self.reply_memory, MIB, usize::MAX),
         ];
         for (name, value, min, max) in counts {
@@ -116,13 +133,14 @@ mod tests {
     fn the_defaults_are_allowed_and_each_wrong_value_is_named() {
         ClientsMay::default().check().unwrap();
         type Set = fn(&mut ClientsMay);
-        let wrong: [(&str, Set); 7] = [
+        let wrong: [(&str, Set); 8] = [
             ("connections", |may| may.connections = 0),
             ("connections_per_shard", |may| may.connections_per_shard = 0),
             ("frame_bytes", |may| may.frame_bytes = FRAME_MAX + 1),
             ("frame_bytes", |may| may.frame_bytes = SMALL_BODY),
             ("frame_memory", |may| may.frame_memory = 0),
             ("reply_memory", |may| may.reply_memory = MIB - 1),
+            ("failed_logins", |may| may.failed_logins = 0),
             ("reply_timeout", |may| may.reply_timeout = Duration::ZERO),
         ];
         for (name, set) in wrong {

@@ -27,7 +27,7 @@ impl Count {
 pub(crate) enum Login {
     Done,
     Refused,
-    /// Too many wait for theirs.
+    /// Nobody looked at it: too many wait, or have failed from there.
     Busy,
 }
 

@@ -3,7 +3,6 @@
 use super::Here;
 use crate::answer::{self, Answer};
 use crate::command::{self, Secret};
-use crate::credentials::Busy;
 use crate::frame::{Eviction, Request};
 use crate::protocol;
 use crate::scrape::Login;
@@ -39,14 +38,14 @@ async fn checked(here: &Here, session: &mut Session, request: &Request, body: &[
         None => return Answer::Evict(Eviction::Malformed),
         Some(Secret::Token) => return Answer::Evict(Eviction::Token),
         Some(Secret::Password { user, password }) => {
-            match here.shared.gate.admits(user, password).await {
+            match here.shared.gate.admits(session.peer.ip(), user, password).await {
                 Ok(true) => {}
                 Ok(false) => {
                     events.login_refused(session.peer, "wrong user or password");
                     return Answer::Evict(Eviction::Credentials);
                 }
-                Err(Busy) => {
-                    events.login_refused(session.peer, "too many logins at a time");
+                Err(why) => {
+                    events.login_refused(session.peer, why.why());
                     return Answer::failed(Status::NOT_ACCEPTED);
                 }
             }

@@ -19,9 +19,6 @@ const NOT_YOURS: u32 = u32::MAX;
 /// Partitions that one poll looks into: the next one goes on behind them.
 const IN_TURN_MAX: usize = 64;
 
-/// Bytes of a poll's reply: what one frame may have, less its headers.
-const REPLY_BYTES_MAX: usize = crate::frame::FRAME_MAX - 4096;
-
 /// SEND_MESSAGES. Answered when the topic says so: durable first with `enforce_fsync`.
 pub(super) async fn send(here: &Here, body: &Bytes) -> Answered {
     const NO_TARGET: Failure = Failure::Refused(Status::RESOURCE_NOT_FOUND);
@@ -58,7 +55,7 @@ pub(super) async fn poll(here: &Here, session: &mut Session, body: &[u8]) -> Ans
             let who = ConsumerKey::consumer(command.consumer.id);
             let partition = here.partition(command.topic, command.partition.unwrap_or(0));
             let partition = partition.map_err(Failure::Refused)?;
-            let Some(query) = query(&command, who) else {
+            let Some(query) = query(here, &command, who) else {
                 return nothing(here, partition).await;
             };
             match here.shard.poll(partition, query).await {
@@ -121,7 +118,9 @@ async fn poll_partition(
 ) -> Answered {
     let Member { group, .. } = member;
     let id = group_partition(here, group, partition)?;
-    let Some(query) = query(command, group.consumer()) else { return nothing(here, id).await };
+    let Some(query) = query(here, command, group.consumer()) else {
+        return nothing(here, id).await;
+    };
     match here.shard.poll_as(&here.groups, member, partition, query).await {
         Ok(records) => Ok(of_records(partition, records)),
         Err(GroupPollError::Poll(error)) => failed(here, id, &error).await,
@@ -135,7 +134,7 @@ fn group_partition(here: &Here, group: GroupId, partition: u32) -> Result<Partit
 }
 
 /// What the engine is asked; nothing where no messages are wanted.
-fn query(command: &PollMessages<'_>, who: ConsumerKey) -> Option<Poll> {
+fn query(here: &Here, command: &PollMessages<'_>, who: ConsumerKey) -> Option<Poll> {
     let PollMessages { strategy: PollingStrategy { kind, value }, count, auto_commit, .. } =
         *command;
     let poll = match kind {
@@ -145,7 +144,7 @@ fn query(command: &PollMessages<'_>, who: ConsumerKey) -> Option<Poll> {
         PollingKind::Last => Poll::last(count),
         PollingKind::Next => Poll::next(who),
     };
-    let poll = poll.max_messages(count).max_bytes(REPLY_BYTES_MAX);
+    let poll = poll.max_messages(count).max_bytes(here.poll_bytes);
     let poll = if auto_commit { poll.auto_commit(who) } else { poll };
     (count > 0).then_some(poll)
 }

@@ -25,8 +25,8 @@ use bytes::Bytes;
 
 use crate::answer::Answer;
 use crate::command::{TopicPath, Undecodable};
-use crate::frame::{Eviction, Request};
-use crate::limits::{Budget, Lives};
+use crate::frame::{Eviction, FRAME_MAX, Request};
+use crate::limits::{Budget, Frames, Lives};
 use crate::operation::{Operation, Question, is_replicated_code};
 use crate::scrape::Counters;
 use crate::session::{Before, Change, Session};
@@ -39,6 +39,9 @@ use corelog::format::checksum::xxh3;
 use corelog::streams::{Catalog, TopicInfo};
 use corelog::{Client, PartitionId, ShardContext};
 
+/// Bytes of a poll's reply: what one frame may have, less its headers.
+const REPLY_BYTES_MAX: usize = FRAME_MAX - 4096;
+
 /// What serves the connections of one shard.
 pub(crate) struct Here {
     pub(crate) shard: ShardContext,
@@ -50,9 +53,11 @@ pub(crate) struct Here {
     /// Its connections.
     pub(crate) lives: Rc<Lives>,
     /// Memory for frames that are received and served.
-    pub(crate) frames: Rc<Budget>,
+    pub(crate) frames: Frames,
     /// Memory for replies that are not taken yet.
     pub(crate) replies: Rc<Budget>,
+    /// What a poll may get, bytes, or else one batch.
+    pub(crate) poll_bytes: usize,
 }
 
 impl Here {
@@ -65,10 +70,22 @@ impl Here {
         let (catalog, groups) = (client.catalog(), client.groups());
         let counters = &shared.counters[shard.index()];
         let part = |all: usize| all / shared.counters.len();
-        let frames = Budget::new(part(shared.may.frame_memory), Arc::clone(&counters.frames));
+        let frames = Frames::new(part(shared.may.frame_memory), &counters.frames);
         let replies = Budget::new(part(shared.may.reply_memory), Arc::clone(&counters.replies));
+        let poll_bytes = shared.poll_bytes.min(REPLY_BYTES_MAX).min(replies.max());
         let lives = Rc::default();
-        Rc::new(Here { shard, client, catalog, groups, sockets, shared, lives, frames, replies })
+        Rc::new(Here {
+            shard,
+            client,
+            catalog,
+            groups,
+            sockets,
+            shared,
+            lives,
+            frames,
+            replies,
+            poll_bytes,
+        })
     }
 
     /// What is counted here.

@@ -190,6 +190,83 @@ const ENDED: &str = "corelog_broker_connections_ended_total";
 const FRAMES: &[&str] = &["what=\"frames\""];
 const HOUR: Duration = Duration::from_secs(3600);
 
+/// Frames of the usual size have an end, too, however many clients begin one each; what comes in a
+/// connection's own memory goes on, and so do large frames.
+#[test]
+fn frames_that_are_begun_by_many_have_an_end() {
+    let broker = with(|may| (may.frame_memory, may.frame_timeout) = (1 << 20, HOUR));
+    let mut other = broker.log_in();
+    create(&mut other, 1, &[]);
+    let body = send_body(&to(0), 1, &batch(&[&"x".repeat(60_000)]));
+    let mut begun: Vec<Client> = (0..4).map(|_| broker.log_in()).collect();
+    for client in &mut begun {
+        let frame = client.frame(160, 0, &body);
+        client.send_raw(&frame[..frame.len() - 1]);
+    }
+    let in_use = || metric(&broker, "corelog_broker_memory_bytes", FRAMES);
+    while in_use() < 4.0 * 60_000.0 {}
+    // The fifth one would be beyond a quarter of the memory.
+    let mut waits = broker.log_in();
+    let frame = waits.frame(160, 0, &body);
+    std::thread::scope(|scope| {
+        let sent = scope.spawn(|| {
+            waits.send_raw(&frame);
+            waits.receive().status()
+        });
+        while metric(&broker, "corelog_broker_memory_waits_total", FRAMES) == 0.0 {}
+        assert!(in_use() <= f64::from(256 << 10), "{}", in_use());
+        for _ in 0..100 {
+            assert_eq!(send(&mut other, &to(0), &["y"]).status(), 0);
+        }
+        let large = "z".repeat(200_000);
+        assert_eq!(send(&mut other, &to(0), &[&large]).status(), 0);
+        assert_eq!(sent.join().unwrap(), 0, "in the end it has its turn");
+    });
+    // Those that stood still in its way were ended.
+    assert!(metric(&broker, ENDED, &["why=\"slow_frame\""]) >= 1.0);
+}
+
+/// What polls may get is taken before they begin, so that all replies together stay below their
+/// limit, whoever takes them or not.
+#[test]
+fn replies_never_take_more_than_their_memory() {
+    let broker = with(|may| (may.reply_memory, may.reply_timeout) = (1 << 20, HOUR));
+    let mut client = broker.log_in();
+    create(&mut client, 1, &[]);
+    let payload = "x".repeat(100_000);
+    for _ in 0..40 {
+        assert_eq!(send(&mut client, &to(0), &[&payload]).status(), 0);
+    }
+    let body = poll_body(&ME, Some(0), From::First, 40, false);
+    let mut slow: Vec<Client> = (0..8).map(|_| broker.log_in()).collect();
+    for client in &mut slow {
+        // More than sockets hold.
+        let polls = client.frame(2, 100, &body).repeat(16);
+        client.send_raw(&polls);
+    }
+    let mut most = 0.0_f64;
+    for _ in 0..200 {
+        most = most.max(metric(&broker, "corelog_broker_memory_bytes", &["what=\"replies\""]));
+        assert_eq!(client.question(1, &[]).status(), 0, "others are served");
+    }
+    assert!((500_000.0..=f64::from(1 << 20)).contains(&most), "{most}");
+}
+
+#[test]
+fn an_address_that_guesses_passwords_is_not_heard() {
+    let broker = with(|may| may.failed_logins = 5);
+    let mut known = broker.log_in();
+    for number in 0..5 {
+        assert_eq!(broker.connect().log_in(&format!("guess {number}")).eviction(), 9);
+    }
+    // Whether it is right or wrong: nobody looks, and the client may try again later.
+    for password in ["guess", crate::running::PASSWORD] {
+        assert_eq!(broker.connect().log_in(password).result(), 58, "{password}");
+    }
+    assert_eq!(metric(&broker, "corelog_broker_logins_total", &["result=\"busy\""]), 2.0);
+    assert_eq!(known.question(201, &[]).status(), 0, "who is in stays in");
+}
+
 /// Replies that are not taken are no reason to read more and more for others.
 #[test]
 fn polls_wait_while_replies_are_not_taken() {

@@ -137,7 +137,7 @@ fn messages_come_back_on_the_other_runtime_too() {
 }
 
 fn come_back(runtime: Runtime) {
-    let mut broker = Running::start_with(move |config| config.runtime = runtime);
+    let mut broker = Running::start_with(move |config| config.runtime = Some(runtime));
     let mut client = broker.log_in();
     create(&mut client, 1, &[]);
     let first = send(&mut client, &to(0), &["a", "b", "c"]);

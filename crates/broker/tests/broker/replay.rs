@@ -25,7 +25,7 @@ fn the_other_runtime_answers_the_same() {
 }
 
 fn replay(runtime: Runtime) {
-    let broker = Running::start_with(move |config| config.runtime = runtime);
+    let broker = Running::start_with(move |config| config.runtime = Some(runtime));
     let mut clients: HashMap<u64, Client> = HashMap::new();
     let mut compared = 0;
     for exchange in exchanges() {

@@ -2,8 +2,9 @@
 //! nothing comes twice or out of order, and the broker's memory and descriptors stay what they were
 //! once it was warm.
 //!
-//! Usage: `soak MINUTES`, with `CORELOG_BROKER` as `scripts/soak.sh` sets it. Exit 1 where something
-//! is wrong.
+//! Usage: `soak [MINUTES [BATCH]]`, with `CORELOG_BROKER` as `scripts/soak.sh` sets it. Exit 1 where
+//! something is wrong. Batches are of 1 to 200 messages with a rest behind each; with BATCH, of as
+//! many without a rest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,6 +44,7 @@ struct Progress {
 #[tokio::main]
 async fn main() {
     let minutes: f64 = std::env::args().nth(1).map_or(60.0, |word| word.parse().unwrap());
+    let batch: Option<u64> = std::env::args().nth(2).map(|word| word.parse().unwrap());
     let length = Duration::from_secs_f64(60.0 * minutes);
     let broker = Broker::start();
     let client = broker.client().await;
@@ -59,7 +61,7 @@ async fn main() {
     let mut tasks = Vec::new();
     for (partition, progress) in (0..).zip(&all) {
         let (sends, polls) = (broker.client().await, broker.client().await);
-        tasks.push(tokio::spawn(produce(sends, partition, Arc::clone(progress), until)));
+        tasks.push(tokio::spawn(produce(sends, partition, Arc::clone(progress), until, batch)));
         tasks.push(tokio::spawn(consume(polls, partition, Arc::clone(progress))));
     }
     let samples = watch(&broker, &all, until, length).await;
@@ -76,8 +78,15 @@ async fn main() {
     std::process::exit(i32::from(!is_flat(&samples, length)));
 }
 
-/// Sends batches of 1 to 200 messages of up to 2 KB, each of which says which one it is.
-async fn produce(client: IggyClient, partition: u32, progress: Arc<Progress>, until: Instant) {
+/// Sends batches of `fixed` messages, or of 1 to 200, of up to 2 KB, each of which says which one it
+/// is.
+async fn produce(
+    client: IggyClient,
+    partition: u32,
+    progress: Arc<Progress>,
+    until: Instant,
+    fixed: Option<u64>,
+) {
     let to = Partitioning::partition_id(partition);
     let mut state = u64::from(partition) + 1;
     let mut next = 0;
@@ -86,7 +95,7 @@ async fn produce(client: IggyClient, partition: u32, progress: Arc<Progress>, un
             tokio::time::sleep(Duration::from_millis(1)).await;
             continue;
         }
-        let count = 1 + random(&mut state) % 200;
+        let count = fixed.unwrap_or_else(|| 1 + random(&mut state) % 200);
         let message = |number| {
             let payload = payload(partition, number);
             IggyMessage::builder().payload(payload.into()).build().unwrap()
@@ -97,7 +106,9 @@ async fn produce(client: IggyClient, partition: u32, progress: Arc<Progress>, un
         tokio::time::timeout(ANSWER_MAX, sent).await.expect("a send hangs").unwrap();
         next += count;
         progress.sent.store(next, Ordering::Relaxed);
-        tokio::time::sleep(Duration::from_micros(random(&mut state) % 8000)).await;
+        if fixed.is_none() {
+            tokio::time::sleep(Duration::from_micros(random(&mut state) % 8000)).await;
+        }
     }
     progress.is_sent.store(true, Ordering::Release);
 }
