@@ -230,8 +230,8 @@ mod tests {
         let engine: Vec<f64> =
             (0..9).map(|n| middle * noise(n) * if is_compared { swing(n) } else { 1.0 }).collect();
         let beside: Vec<f64> = (0..9).map(|n| 2000.0 * swing(n)).collect();
-        json!({"schema": 1, "bench": "append", "quick": false, "allocator": "own", "runtime": "ring",
-               "machine": {"kernel": "6.18"},
+        json!({"schema": 1, "bench": "append", "quick": false,
+               "allocator": "own", "runtime": "ring", "machine": {"kernel": "6.18"},
                "tables": [{"title": "t", "rows": [{"what": what, "unit": unit,
                    "ratio": if is_compared { json!(0.5) } else { Value::Null },
                    "rounds": {"engine": engine, "beside": beside}}]}]})
