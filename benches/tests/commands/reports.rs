@@ -228,10 +228,10 @@ fn the_schema_is_printed() {
     let dir = dir("schema");
     let schema = |words: &str| serde_json::from_str::<Value>(&prints(&dir, 0, words)).unwrap();
     assert_eq!(schema("schema"), schema("schema run"));
-    for of in ["run", "ceiling", "compare", "crash", "doctor", "moved"] {
+    for of in ["run", "ceiling", "compare", "crash", "doctor", "moved", "verify"] {
         let schema = schema(&format!("schema {of}"));
         assert_eq!(schema["properties"]["schema"]["const"], 1);
         assert!(schema["title"].as_str().unwrap().contains(&format!("corelog-bench {of}")), "{of}");
     }
-    assert!(prints(&dir, 2, "schema verify").contains("possible values"));
+    assert!(prints(&dir, 2, "schema report").contains("possible values"));
 }
