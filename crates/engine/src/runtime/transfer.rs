@@ -69,7 +69,7 @@ pub(super) async fn write_all(
     len: usize,
     once: impl AsyncFn(usize) -> io::Result<usize>,
 ) -> io::Result<()> {
-    let mut done = 0;
+    let (mut done, mut last) = (0, None);
     for _ in 0..CALLS_MAX {
         match once(done).await {
             // Whole blocks only: one that was cut in the middle is written again.
@@ -80,14 +80,15 @@ pub(super) async fn write_all(
                 }
                 moved => done += moved,
             },
-            Err(e) if is_interruption(&e) => {}
+            Err(e) if is_interruption(&e) => last = Some(e),
             Err(e) => return Err(e),
         }
         if done >= len {
             return Ok(());
         }
     }
-    Err(io::Error::new(io::ErrorKind::WriteZero, "interrupted again and again"))
+    let why = last.map_or("in pieces of a few blocks".to_owned(), |error| error.to_string());
+    Err(io::Error::new(io::ErrorKind::WriteZero, format!("interrupted again and again: {why}")))
 }
 
 /// What says nothing about the file: the same call is made again.
