@@ -1,11 +1,12 @@
 //! Events of disks that fail, fill up, are slow or hang.
 
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use corelog::error::{AppendError, CloseError, storage};
 use corelog::{Ack, Client, TopicConfig};
 use corelog_crash::hostile::{Answer, Kind, Op, Rule};
+use corelog_crash::ledger;
 use corelog_format::{HeaderValue, OptionsBuilder};
 
 use crate::subscriber::{await_told, told};
@@ -19,11 +20,6 @@ fn append(client: &Client, len: usize, ack: Ack) -> Result<(), AppendError> {
     client.append_blocking(P, batch(len), ack).map(drop)
 }
 
-fn now_us() -> i128 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970");
-    now.as_micros() as i128
-}
-
 /// Nobody waits for the write that fails: it is told all the same, and at once.
 #[test]
 fn a_write_that_fails_is_told_though_nobody_waits_for_it() {
@@ -34,7 +30,7 @@ fn a_write_that_fails_is_told_though_nobody_waits_for_it() {
     append(&client, 100, Ack::Appended).expect("it is in memory");
     let poisoned = await_told(&mounted.data, "partition_poisoned");
     assert!(poisoned.is("op", "write") && poisoned.has("error", "os error 5"), "{poisoned:?}");
-    let ago = now_us() - i128::from(poisoned.number("since_us"));
+    let ago = i128::from(ledger::now_us()) - i128::from(poisoned.number("since_us"));
     assert!(Duration::from_secs(60).as_micros() as i128 > ago.abs(), "{ago} us ago");
     assert!(poisoned.is("path", log(&mounted.data, 0).to_str().expect("UTF-8")), "{poisoned:?}");
     let totals = client.totals_blocking().expect("it lives");
