@@ -26,12 +26,13 @@ impl Executor for Ring {
             seat.place = Place::Anywhere;
         }
         // As on glommio: who shares its CPU with others does not keep it from them.
+        let is_alone = seat.place != Place::Anywhere;
         let spin = seat.options.spin;
-        let is_alone = seat.place != Place::Anywhere && !spin.is_zero();
         let options = ring::Options {
             pool: seat.options.io_memory,
             huge_pages: seat.options.huge_pages,
-            spin: is_alone.then_some(spin),
+            spin: (is_alone && !spin.is_zero()).then_some(spin),
+            anticipate: is_alone && spin.is_zero() && seat.options.anticipate,
             ..ring::Options::default()
         };
         let executor = ring::Executor::new(options).map_err(StartError::Executor)?;

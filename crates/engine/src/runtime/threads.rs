@@ -49,6 +49,8 @@ pub(crate) struct RuntimeOptions {
     pub(crate) pin: bool,
     /// How long an executor without work polls before it parks.
     pub(crate) spin: Duration,
+    /// Whether a sleep ends just before the operation that is waited for; the ring runtime's.
+    pub(crate) anticipate: bool,
     /// What to do where O_DIRECT is refused.
     pub(crate) direct_io: DirectIo,
     /// Bytes of a shard's registered buffer pool, a power of two. It is pinned memory.

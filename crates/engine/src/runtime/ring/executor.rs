@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::anticipation::Anticipation;
 use super::local::{self, Local};
 use super::memory::Pool;
 use super::ops::Ops;
@@ -38,6 +39,8 @@ pub(in crate::runtime) struct Options {
     pub(in crate::runtime) huge_pages: bool,
     /// How long the loop looks out for work before it sleeps.
     pub(in crate::runtime) spin: Option<Duration>,
+    /// Whether a sleep ends just before the operation that is waited for, as far as one can know.
+    pub(in crate::runtime) anticipate: bool,
     /// Whether other threads wake the loop by ring messages where the kernel has them.
     pub(in crate::runtime) messages: bool,
     /// Places for registered files; further files work without.
@@ -46,7 +49,15 @@ pub(in crate::runtime) struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { entries: 256, pool: 0, huge_pages: true, spin: None, messages: true, files: 1024 }
+        Options {
+            entries: 256,
+            pool: 0,
+            huge_pages: true,
+            spin: None,
+            anticipate: true,
+            messages: true,
+            files: 1024,
+        }
     }
 }
 
@@ -85,6 +96,7 @@ impl Executor {
             ops: Ops::default(),
             timers: Rc::new(Timers::default()),
             pool,
+            anticipation: options.anticipate.then(Anticipation::default),
             turns: Cell::new(0),
             ran: Cell::new(0),
             turning: RefCell::new(Vec::new()),

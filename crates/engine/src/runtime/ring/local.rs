@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::anticipation::Anticipation;
 use super::memory::Pool;
 use super::ops::Ops;
 use super::queues::Queues;
@@ -30,6 +31,8 @@ pub(super) struct Local {
     pub(super) ops: Ops,
     pub(super) timers: Rc<Timers>,
     pub(super) pool: Rc<Pool>,
+    /// Where sleeps end just before what they wait for.
+    pub(super) anticipation: Option<Anticipation>,
     pub(super) turns: Cell<u64>,
     /// Tasks run, each time that one was run.
     pub(super) ran: Cell<u64>,

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `executor`, `turns` | the loop |
 //! | `tasks`, `remote` | tasks on this thread; and those that other threads have woken |
+//! | `anticipation` | when the loop's sleep ends, where an operation is under way |
 //! | `queues`, `ops` | the ring; what each operation keeps until the kernel has answered |
 //! | `file`, `buffer` | what tasks work with |
 //! | `readable` | waits for what is none of these: an embedder's descriptors |
@@ -14,6 +15,7 @@
 //! | `timers` | sleeps |
 //! | `local` | what all of these share on a thread |
 
+mod anticipation;
 mod buddy;
 mod buffer;
 mod executor;

@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use super::anticipation::Step;
 use super::local::{self, Local};
 use super::queues::{Ended, Queues, Wait};
 use super::tasks::{Ready, guarded};
@@ -92,15 +93,33 @@ impl Local {
         if !turning.is_empty() || !is_idle() {
             self.enter(Wait::No);
         } else if !spin.is_some_and(|spin| self.look_out(spin, &is_idle)) {
-            self.remote.fall_asleep();
-            let wait = if is_idle() { self.wait(until) } else { Wait::No };
-            self.enter(wait);
-            self.remote.awake();
+            self.fall_asleep(until, &is_idle);
         }
         self.note_ended();
         self.turns.set(self.turns.get() + 1);
         for waker in turning {
             guarded(|| waker.wake());
+        }
+    }
+
+    /// Sleeps until something comes, or until just before that.
+    fn fall_asleep(&self, until: Option<Instant>, is_idle: &dyn Fn() -> bool) {
+        let mut early = None;
+        if let Some(anticipation) = &self.anticipation {
+            match anticipation.step(self.count(Queues::ending), Instant::now()) {
+                Step::Sleep => {}
+                Step::SleepUntil(at) => early = Some((anticipation, at)),
+                Step::LookFor(time) if self.look_out(time, is_idle) => return,
+                Step::LookFor(_) => anticipation.missed(),
+            }
+        }
+        self.remote.fall_asleep();
+        let until = until.into_iter().chain(early.map(|(_, at)| at)).min();
+        let wait = if is_idle() { self.wait(until) } else { Wait::No };
+        self.enter(wait);
+        self.remote.awake();
+        if let Some((anticipation, at)) = early {
+            anticipation.slept(at, Instant::now());
         }
     }
 
@@ -147,6 +166,7 @@ impl Local {
 
     /// Wakes who waits for operations that have ended.
     fn note_ended(&self) {
+        let before = self.count(Queues::ending);
         let mut run = [Ended { key: 0, result: 0 }; RUN];
         loop {
             let count = match &mut *self.queues.borrow_mut() {
@@ -155,8 +175,13 @@ impl Local {
             };
             run[..count].iter().for_each(|ended| self.ops.end(*ended));
             if count < RUN {
-                return;
+                break;
             }
+        }
+        if let Some(anticipation) = &self.anticipation
+            && self.count(Queues::ending) < before
+        {
+            anticipation.ended(Instant::now());
         }
     }
 

@@ -58,6 +58,7 @@ fn options(runtime: Runtime, dir: &Path, shards: usize) -> RuntimeOptions {
         cpus: None,
         pin: false,
         spin: Duration::ZERO,
+        anticipate: true,
         direct_io: DirectIo::Required,
         io_memory: MIB,
         huge_pages: true,
