@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::{executor, poll_once, reached, run, tiny};
 use crate::runtime::ring::{Buffer, Executor, File, Options, sleep, spawn, turn_to_io};
 
-fn dir() -> TempDir {
+pub(super) fn dir() -> TempDir {
     let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp/ring");
     fs::create_dir_all(&base).expect("the build's file system takes it");
     tempfile::tempdir_in(base).expect("a directory")
@@ -31,6 +31,15 @@ fn filled(len: usize, with: u8) -> Rc<Buffer> {
     let mut buffer = Buffer::alloc(len);
     buffer.as_bytes_mut().fill(with);
     Rc::new(buffer)
+}
+
+/// Writes a block of `path` again and again.
+pub(super) async fn write_on(path: PathBuf) {
+    let file = File::adopt(open(&path)).expect("adopted");
+    let block = filled(BLOCK, 1);
+    loop {
+        assert_eq!(file.write_at(&block, 0, 0).await.expect("it writes"), BLOCK);
+    }
 }
 
 async fn read(file: &File, at: u64, len: usize) -> Vec<u8> {
@@ -273,20 +282,24 @@ fn files_and_buffers_outlive_their_executor() {
 }
 
 #[test]
-fn a_lone_write_is_one_call() {
+fn a_lone_write_is_one_call_and_two_more_where_its_end_is_anticipated() {
     let dir = dir();
-    let executor = executor();
-    let file = executor.run(async { File::adopt(open(&dir.path().join("a"))).expect("adopted") });
-    let before = executor.enters();
-    executor.run(async {
-        let bytes = filled(BLOCK, 1);
-        for _ in 0..100 {
-            assert_eq!(file.write_at(&bytes, 0, 0).await.expect("it writes"), BLOCK);
-        }
-    });
-    let calls = executor.enters() - before;
-    assert!((100..=110).contains(&calls), "{calls} calls for a hundred writes");
-    file.close().expect("it closes");
+    for (anticipate, most) in [(false, 110), (true, 310)] {
+        let options = Options { anticipate, ..Options::default() };
+        let executor = Executor::new(options).expect("a ring");
+        let path = dir.path().join("a");
+        let file = executor.run(async { File::adopt(open(&path)).expect("adopted") });
+        let before = executor.enters();
+        executor.run(async {
+            let bytes = filled(BLOCK, 1);
+            for _ in 0..100 {
+                assert_eq!(file.write_at(&bytes, 0, 0).await.expect("it writes"), BLOCK);
+            }
+        });
+        let calls = executor.enters() - before;
+        assert!((100..=most).contains(&calls), "{calls} calls for a hundred writes");
+        file.close().expect("it closes");
+    }
 }
 
 #[test]

@@ -43,16 +43,17 @@ impl Signal {
 
 /// Raises one and waits for the other, `rounds` times, in a thread of its own with an executor of
 /// its own; every `pause` rounds it dawdles for a random time before it answers. It plays in a
-/// task, or in the main future, and is woken by messages, or events.
+/// task, or in the main future, is woken by messages, or events, and beside it may write all the
+/// time, so that the loop sleeps until something is about to end, and looks out for it.
 fn player(
     rounds: u64,
     pause: u64,
     spin: Option<Duration>,
     (mine, theirs): (Arc<Signal>, Arc<Signal>),
-    how: (bool, bool),
+    how: (bool, bool, bool),
 ) -> thread::JoinHandle<()> {
     thread::spawn(move || {
-        let (in_task, messages) = how;
+        let (in_task, messages, writes) = how;
         let options = Options { spin, messages, ..Options::default() };
         let executor = Executor::new(options).expect("a ring");
         let play = async move {
@@ -66,7 +67,11 @@ fn player(
                 mine.raise();
             }
         };
+        let dir = super::io::dir();
         executor.run(async {
+            if writes {
+                spawn(super::io::write_on(dir.path().join("beside")));
+            }
             match in_task {
                 false => in_time(play).await,
                 true => {
@@ -87,12 +92,13 @@ fn player(
 #[test]
 fn no_wake_is_lost_between_two_executors() {
     let spin = Some(Duration::from_micros(20));
-    // Tasks and main futures, ring messages and events, with and without looking out.
+    // Tasks and main futures, ring messages and events, beside writes or not, looking out or not.
     let cases = [
-        (60_000, None, (true, true)),
-        (60_000, None, (true, false)),
-        (60_000, None, (false, true)),
-        (200_000, spin, (true, true)),
+        (60_000, None, (true, true, false)),
+        (60_000, None, (true, false, false)),
+        (60_000, None, (false, true, false)),
+        (60_000, None, (true, true, true)),
+        (200_000, spin, (true, true, false)),
     ];
     for (rounds, spin, how) in cases {
         let (a, b) = (Arc::new(Signal::default()), Arc::new(Signal::default()));
