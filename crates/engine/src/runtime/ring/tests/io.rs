@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use corelog_io::BLOCK;
 use tempfile::TempDir;
 
-use super::{executor, poll_once, reached, run, tiny};
+use super::{poll_once, reached, run, tiny};
 use crate::runtime::ring::{Buffer, Executor, File, Options, sleep, spawn, turn_to_io};
 
 pub(super) fn dir() -> TempDir {
