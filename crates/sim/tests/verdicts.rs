@@ -10,11 +10,11 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use common::{Log, PARTITION, append_wait, batch, index_file, log_file, place, poll, try_open};
-use corelog_dump::{FileVerdict, Verdict, Verdicts, repair, verdicts};
-use corelog_format::{
-    IndexEntry, Manifest, Mark, SLOT_LEN, admit, index_file_name, segment_file_name,
+use common::{
+    Log, PARTITION, append_wait, as_stored, batch, index_file, log_file, place, poll, try_open,
 };
+use corelog_dump::{FileVerdict, Verdict, Verdicts, repair, verdicts};
+use corelog_format::{IndexEntry, Manifest, Mark, SLOT_LEN, index_file_name, segment_file_name};
 use corelog_io::sim::{Rng, Sim};
 use corelog_storage::{Ack, From, LogConfig, OpenReport, PollError};
 
@@ -61,10 +61,8 @@ fn segment(first_offset: u64, rng: &mut Rng) -> Segment {
         (Vec::new(), Vec::new(), first_offset, None);
     for _ in 0..rng.between(2, 6) {
         let sizes: Vec<usize> = (0..rng.between(1, 3)).map(|_| rng.below(400) as usize).collect();
-        let mut one = batch(rng.next_u64(), &sizes).to_vec();
         let time = TIME + next;
-        let header = admit(&one).expect("ours").stamp(u64::from(PARTITION), next, time);
-        one[..header.len()].copy_from_slice(&header);
+        let one = as_stored(&batch(rng.next_u64(), &sizes), PARTITION, next, time);
         let position = bytes.len() as u64;
         let entry = IndexEntry { base_offset: next, base_timestamp: time, position };
         index.get_or_insert(entry);

@@ -4,7 +4,6 @@ mod common;
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use common::*;
 use corelog_io::sim::{Rng, Sim};
 use corelog_io::{Clock, IoOp};
@@ -14,10 +13,7 @@ use corelog_storage::{Ack, From, LogConfig, Partition, Place, Shared, SharedLimi
 fn many_segments(count: u64) -> Sim {
     let sim = Sim::new(count);
     for offset in 0..count {
-        let bytes = batch(offset, &[100]);
-        let mut admitted = corelog_format::admit(&bytes).unwrap();
-        let header = admitted.stamp(u64::from(PARTITION), offset, 5_000 + offset);
-        let stored: Bytes = [&header[..], &bytes[256..]].concat().into();
+        let stored = as_stored(&batch(offset, &[100]), PARTITION, offset, 5_000 + offset);
         sim.disk().put(log_file(offset), &stored).unwrap();
     }
     sim

@@ -233,10 +233,7 @@ fn files_removed_by_hand_are_named() {
 #[test]
 fn a_foreign_log_is_adopted_and_only_its_last_batch_may_be_cut() {
     let stored = |partition: u32, offset: u64, time: u64, tag: u64| -> Bytes {
-        let bytes = batch(tag, &[100]);
-        let mut admitted = corelog_format::admit(&bytes).unwrap();
-        let header = admitted.stamp(u64::from(partition), offset, time);
-        [&header[..], &bytes[256..]].concat().into()
+        as_stored(&batch(tag, &[100]), partition, offset, time)
     };
     let put = |sim: &Sim, batches: &[Bytes], cut: usize| {
         let bytes = batches.concat();
@@ -281,16 +278,14 @@ fn another_partitions_bytes_are_not_a_batch_here() {
     let sim = Sim::new(12);
     let model = filled_and_killed(&sim, LogConfig::default(), &[10, 20]);
     let bytes = batch(5, &[100]);
-    let mut admitted = corelog_format::admit(&bytes).unwrap();
-    let header = admitted.stamp(u64::from(PARTITION) + 1, 2, u64::MAX / 2);
+    let misdirected = as_stored(&bytes, PARTITION + 1, 2, u64::MAX / 2);
     let end = *starts(&model).last().unwrap();
-    sim.disk().overwrite(log_file(0), end, &[&header[..], &bytes[256..]].concat()).unwrap();
+    sim.disk().overwrite(log_file(0), end, &misdirected).unwrap();
     survives_with(&sim, &model, 2, "misdirected write");
     // The same with nothing before it that would tell.
     let sim = Sim::new(13);
     let nothing = filled_and_killed(&sim, LogConfig::default(), &[]);
-    let header = corelog_format::admit(&bytes).unwrap().stamp(u64::from(PARTITION) + 1, 0, 5_000);
-    sim.disk().put(log_file(0), &[&header[..], &bytes[256..]].concat()).unwrap();
+    sim.disk().put(log_file(0), &as_stored(&bytes, PARTITION + 1, 0, 5_000)).unwrap();
     survives_with(&sim, &nothing, 0, "misdirected write into an empty log");
 }
 
@@ -439,12 +434,12 @@ fn a_tail_made_to_cost_time_ends_the_search() {
 #[test]
 fn a_whole_batch_with_an_offset_out_of_reach_is_not_thrown_away() {
     let sim = Sim::new(1);
-    filled_and_killed(&sim, LogConfig::default(), &[500; 8]);
+    filled_and_killed(&sim, LogConfig::default(), &[500; 10]);
     let bytes = sim.disk().contents(log_file(0)).unwrap();
     let len = 256 + 48 + 500;
-    let last = &bytes[7 * len..8 * len];
-    // 100 bytes of the second batch are left of six: room for two offsets.
-    sim.disk().put(log_file(0), &[&bytes[..len + 100], last].concat()).unwrap();
+    let last = &bytes[9 * len..10 * len];
+    // 310 bytes of the second batch are left of eight: room for six offsets.
+    sim.disk().put(log_file(0), &[&bytes[..len + 310], last].concat()).unwrap();
     sim.run(async {
         let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
         assert_eq!(report.row, "torn tail", "{report:?}");
@@ -482,6 +477,32 @@ fn a_batch_that_lost_the_one_before_it_is_neither_thrown_away_nor_overtaken() {
                 assert_eq!((report.row, next), ("damage without a mark", 3), "{report:?}");
                 assert!(sim.disk().contents(log_file(0)).unwrap().ends_with(&last));
             }
+            log.close().await.unwrap();
+        });
+    }
+}
+
+/// What stands where the log breaks off, or nearer to it than a payload can, is in no message: its
+/// offsets stay taken, however many before them are gone with their bytes, and so do those of what
+/// it leads to.
+#[test]
+fn offsets_of_whole_batches_stay_taken_however_many_before_them_are_gone() {
+    let len = 256 + 48 + 500;
+    // A part of one that is gone stands before it, a whole one a second time, or neither; and the next
+    // one is damaged, or not.
+    for (before, damaged) in [0, 1, 303, len].into_iter().flat_map(|n| [(n, false), (n, true)]) {
+        let sim = Sim::new(1);
+        filled_and_killed(&sim, LogConfig::default(), &[500; 60]);
+        let bytes = sim.disk().contents(log_file(0)).unwrap();
+        let mut last = bytes[57 * len..60 * len].to_vec();
+        last[len + 20] ^= u8::from(damaged);
+        sim.disk().put(log_file(0), &[&bytes[..len], &bytes[..before], &last].concat()).unwrap();
+        sim.disk().delete(place().dir.join("manifest")).unwrap();
+        sim.run(async {
+            let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
+            assert_eq!(report.damage.len(), 1, "{report:?}");
+            let next = append_wait(&log, &batch(9, &[10]), Ack::Durable).await.base_offset;
+            assert_eq!(next, 60, "{before} bytes before, damaged {damaged}");
             log.close().await.unwrap();
         });
     }

@@ -4,7 +4,6 @@ mod common;
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use common::*;
 use corelog_io::Clock;
 use corelog_io::sim::{Rng, Sim};
@@ -18,9 +17,7 @@ fn config() -> LogConfig {
 fn beginning_at(sim: &Sim, first: u64) -> Model {
     let bytes = batch(1, &[100]);
     let appended = Appended { base_offset: first, base_timestamp: 5_000, message_count: 1 };
-    let mut admitted = corelog_format::admit(&bytes).unwrap();
-    let header = admitted.stamp(u64::from(PARTITION), first, appended.base_timestamp);
-    let stored: Bytes = [&header[..], &bytes[256..]].concat().into();
+    let stored = as_stored(&bytes, PARTITION, first, appended.base_timestamp);
     sim.disk().put(log_file(first), &stored).unwrap();
     Model { batches: vec![(bytes, appended)] }
 }

@@ -47,7 +47,7 @@ fn neither_log_nor_manifest_is_lost_with_its_name_after_an_adoption_that_was_kil
         for cut in 0..8 {
             let sim = Sim::new(cut);
             sim.disk().put(index_file(0), &[]).unwrap();
-            sim.run(unnamed_log(&sim));
+            sim.run(unnamed_log(&sim, 0, 5_000));
             let halt = sim.disk().inject(Fault::halt().from_nth(nth));
             drop(sim.run_until_halt(1_000_000, try_open(sim.platform(), LogConfig::default())));
             met = sim.disk().hits(halt) > 0;
@@ -80,18 +80,48 @@ fn neither_log_nor_manifest_is_lost_with_its_name_after_an_adoption_that_was_kil
     assert!(nth > 10, "{nth} operations");
 }
 
-/// A log of one message.
-async fn unnamed_log(sim: &Sim) {
+/// A segment that somebody has put back, whose name nobody has synced: behind the mark's, and under
+/// the mark's own name where the mark stands at its start. The mark moves into it, and stays.
+#[test]
+fn a_mark_moves_into_no_segment_whose_name_a_power_cut_may_take() {
+    for (first, cut) in (0..2).flat_map(|first| (0..12).map(move |cut| (first, cut))) {
+        let sim = Sim::new(cut);
+        let last = sim.run(async {
+            let log = open(sim.platform(), LogConfig::default()).await;
+            let mut last = 0;
+            if first > 0 {
+                last = append_wait(&log, &batch(1, &[10]), Ack::Durable).await.base_timestamp;
+            }
+            log.close().await.unwrap();
+            last
+        });
+        if first == 0 {
+            sim.disk().delete(log_file(0)).unwrap();
+        }
+        sim.run(unnamed_log(&sim, first, last + 1));
+        sim.run(async {
+            let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
+            assert_eq!((report.row, log.watermarks().appended()), ("whole", first + 1));
+            append_wait(&log, &batch(2, &[10]), Ack::Durable).await;
+        });
+        sim.disk().power_cut(cut);
+        sim.run(async {
+            let (log, report) = try_open(sim.platform(), LogConfig::default()).await.unwrap();
+            assert_eq!(report.damage, [], "segment {first}, power cut {cut}");
+            assert_eq!(log.watermarks().durable(), first + 2, "segment {first}, power cut {cut}");
+        });
+    }
+}
+
+/// A segment of one message.
+async fn unnamed_log(sim: &Sim, first: u64, time: u64) {
     let disk = sim.platform().disk();
-    let bytes = batch(0, &[100]);
-    let mut admitted = corelog_format::admit(&bytes).unwrap();
-    let header = admitted.stamp(u64::from(PARTITION), 0, 5_000);
-    let stored = [&header[..], &bytes[256..]].concat();
+    let stored = as_stored(&batch(0, &[100]), PARTITION, first, time);
     let mut block = disk.alloc(4096).unwrap();
     block.as_mut().fill(0);
     block.as_mut()[..stored.len()].copy_from_slice(&stored);
     let how = Open { write: true, create_new: true, ..Open::default() };
-    let file = disk.open(&log_file(0), how).await.unwrap();
+    let file = disk.open(&log_file(first), how).await.unwrap();
     file.write_at(block.freeze(4096), 0).await.unwrap();
     file.set_len(stored.len() as u64).await.unwrap();
     file.sync().await.unwrap();

@@ -17,14 +17,11 @@ fn planted(sim: &Sim, times: &[u64], payload: usize, each: usize) -> Vec<u64> {
     let mut files: Vec<(u64, Vec<u8>)> = Vec::new();
     for (i, time) in times.iter().enumerate() {
         let (bytes, offset) = (batch(i as u64, &[payload; 3]), i as u64 * 3);
-        let mut admitted = corelog_format::admit(&bytes).unwrap();
-        let header = admitted.stamp(u64::from(PARTITION), offset, *time);
         if i % each == 0 {
             files.push((offset, Vec::new()));
         }
         let file = &mut files.last_mut().unwrap().1;
-        file.extend_from_slice(&header);
-        file.extend_from_slice(&bytes[256..]);
+        file.extend_from_slice(&as_stored(&bytes, PARTITION, offset, *time));
     }
     for (offset, bytes) in &files {
         sim.disk().put(log_file(*offset), bytes).unwrap();

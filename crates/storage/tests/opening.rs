@@ -11,9 +11,7 @@ use corelog_storage::{Ack, From, LogConfig, OpenDamage, OpenError, SharedLimits}
 
 /// A batch as a server stored it.
 fn stored(offset: u64, time: u64, tag: u64) -> Bytes {
-    let bytes = batch(tag, &[100]);
-    let header = corelog_format::admit(&bytes).unwrap().stamp(u64::from(PARTITION), offset, time);
-    [&header[..], &bytes[256..]].concat().into()
+    as_stored(&batch(tag, &[100]), PARTITION, offset, time)
 }
 
 #[test]

@@ -38,10 +38,7 @@ fn cost_of_opening(sim: &Sim, config: &LogConfig) -> ([u64; 13], u64) {
 }
 
 fn stored(offset: u64) -> Bytes {
-    let bytes = batch(offset, &[100]);
-    let mut admitted = corelog_format::admit(&bytes).unwrap();
-    let header = admitted.stamp(u64::from(PARTITION), offset, 5_000 + offset);
-    [&header[..], &bytes[256..]].concat().into()
+    as_stored(&batch(offset, &[100]), PARTITION, offset, 5_000 + offset)
 }
 
 /// Sealed segments of one batch each, and the engine's own last one.

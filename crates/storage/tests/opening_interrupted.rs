@@ -3,11 +3,13 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::situations::{check_read_only, rows, situation};
 use common::*;
-use corelog_io::IoOp;
-use corelog_io::sim::{Fault, Sim, errno};
-use corelog_storage::{OpenError, OpenReport};
+use corelog_io::sim::{Fault, Rng, Sim, errno};
+use corelog_io::{Clock, IoOp, Platform};
+use corelog_storage::{Ack, OpenError, OpenReport};
 
 /// What opening came to; `None` where it was cut off.
 type Opened = Option<Result<(Log, OpenReport), OpenError>>;
@@ -90,4 +92,47 @@ fn an_opening_in_which_any_step_fails_loses_nothing_and_works_the_next_time() {
             }
         }
     }
+}
+
+/// A file that does not continue the log is moved away, and the opening is killed at any step of that.
+/// The log then grows over its name and beyond, and the power fails.
+#[test]
+fn what_was_moved_away_does_not_come_back_into_a_log_that_has_grown_over_it() {
+    let (mut nth, mut met) = (0, true);
+    while met {
+        nth += 1;
+        for cut in 0..6 {
+            let what = format!("killed at {nth}, power cut {cut}");
+            let sim = Sim::new(cut);
+            let mut model = sim.run(filled(sim.platform(), small_segments(), &[10, 10]));
+            let time = model.batches[1].1.base_timestamp;
+            sim.disk()
+                .put(log_file(9), &as_stored(&batch(77, &[150]), PARTITION, 9, time))
+                .unwrap();
+            let (hit, opened) = open_with(&sim, Fault::halt().from_nth(nth));
+            met = hit;
+            drop(opened);
+            sim.disk().process_kill(cut);
+            sim.disk().lift_all();
+            sim.run(async {
+                let log = open(sim.platform(), small_segments()).await;
+                for tag in 0..24 {
+                    let bytes = batch(tag, &[60_000]);
+                    model.push(bytes.clone(), append_wait(&log, &bytes, Ack::Durable).await);
+                }
+                // The mark follows within a second.
+                sim.platform().clock().sleep(Duration::from_secs(3)).await;
+                let bytes = batch(24, &[10]);
+                model.push(bytes.clone(), append_wait(&log, &bytes, Ack::Durable).await);
+            });
+            sim.disk().power_cut(cut);
+            sim.run(async {
+                let (log, report) = try_open(sim.platform(), small_segments()).await.unwrap();
+                assert_eq!(report.damage, [], "{what}");
+                assert_eq!(log.watermarks().durable(), model.end(), "{what}");
+                model.check_all(&log, &mut Rng::new(cut)).await;
+            });
+        }
+    }
+    assert!(nth > 10, "{nth} operations");
 }

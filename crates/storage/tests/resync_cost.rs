@@ -60,11 +60,10 @@ fn whole_batches_of_partition_0_are_found_at_every_distance_behind_zeros() {
     // zeros, too.
     let mut builder = BatchBuilder::new();
     builder.push(Message::new(b"").origin_timestamp(0)).unwrap();
-    let batch = builder.finish().unwrap();
-    let header = corelog_format::admit(&batch).unwrap().stamp(0, 0, 0);
-    assert_eq!(header[..32], [0; 32]);
+    let stored = as_stored(&builder.finish().unwrap(), 0, 0, 0);
+    assert_eq!(stored[..32], [0; 32]);
     for gap in (0..600).chain([4095, 4096, 70_000]) {
-        let file = [&[1][..], &vec![0; gap], &header, &batch[256..]].concat();
+        let file = [&[1][..], &vec![0; gap], &stored].concat();
         let sim = Sim::new(gap as u64);
         sim.disk().put(log_file(0), &file).unwrap();
         sim.run(async {

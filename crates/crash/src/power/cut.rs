@@ -83,7 +83,7 @@ impl Cut {
         &self,
         base: &Image,
         journal: &Journal,
-        survives_tearing: impl Fn(&[u8]) -> bool,
+        survives_tearing: impl Fn(u64, &[u8]) -> bool,
     ) -> Image {
         let mut random = Random::new(self.seed);
         let flushed = journal.flushed_before(self.place, self.lies);
@@ -104,7 +104,7 @@ impl Cut {
             if is_safe(write) {
                 image.write(write.at, write.bytes);
             } else {
-                let sector = if survives_tearing(write.bytes) { 512 } else { 4096 };
+                let sector = if survives_tearing(write.at, write.bytes) { 512 } else { 4096 };
                 fate.apply(write, sector, &mut image, &mut random);
             }
         }

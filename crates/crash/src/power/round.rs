@@ -134,7 +134,8 @@ impl Rig {
             true => recorded.said.known_at(cut.place, &recorded.before),
         };
         let fs = self.fs;
-        let image = cut.leaves(&recorded.base, &recorded.journal, |b| fs.survives_tearing(b));
+        let image =
+            cut.leaves(&recorded.base, &recorded.journal, |at, b| fs.survives_tearing(at, b));
         let mut cuts = recorded.cuts.clone();
         cuts.push(cut);
         let case = Case { seed, cuts: &cuts, image: &image, ledger: &ledger };

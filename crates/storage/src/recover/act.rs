@@ -32,7 +32,7 @@ struct End<F> {
     segments: Vec<u64>,
     /// The mark may move here before the segment is there: nothing stands in its place.
     is_free: bool,
-    /// All names in the directory are durable: the mark may move without a sync of it.
+    /// The segment's name is durable: the mark may move without a sync of the directory.
     is_named: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn act<P: Platform>(
         len,
         segments: walked.kept.clone(),
         is_free: false,
-        is_named: survey.is_named(walked.end.segment) && walked.behind.is_empty(),
+        is_named: survey.is_named(walked.end.segment),
     };
     let done = match walked.row.verdict {
         Verdict::NewSegment => {

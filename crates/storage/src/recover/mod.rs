@@ -60,6 +60,9 @@ pub(crate) async fn open<P: Platform>(
     if survey.manifest_damaged {
         report.damage.push(OpenDamage::Manifest);
     }
+    if survey.quarantine {
+        quarantine::settle(disk, place).await?;
+    }
     report.adopted = survey.marker.is_none();
     report.left = quarantine::remove_leftovers(disk, place, &survey.leftovers).await?;
     let walked = walk::walk(disk, place, config, &survey, &mut report).await?;

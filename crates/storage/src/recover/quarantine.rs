@@ -93,6 +93,13 @@ pub(super) async fn move_away<D: Disk>(
     Ok(disk.sync_dir(&place.dir).await?)
 }
 
+/// Makes durable what was moved away by an opening that may have been cut off before it could: a move
+/// that a power cut takes back brings a file back under a log that has grown over its name.
+pub(super) async fn settle<D: Disk>(disk: &D, place: &Place) -> Result<(), OpenError> {
+    disk.sync_dir(&place.dir.join(QUARANTINE_DIR)).await?;
+    Ok(disk.sync_dir(&place.dir).await?)
+}
+
 /// Removes what a trim did not come to remove; says what is there still. It is not served either
 /// way, so a file that cannot be removed is no reason not to open.
 pub(super) async fn remove_leftovers<D: Disk>(

@@ -3,9 +3,10 @@
 //! A candidate counts only if it verifies, is this partition's, and its offset can be reached from
 //! the damage: a message takes at least 48 bytes, so `n` bytes hold at most `n / 48` offsets. That
 //! keeps a payload that looks like a batch from pushing the log's end far away, and bounds what a
-//! search that gave up (see `SearchBudget`) has to assume. One that stands just where the log
-//! breaks off is in no payload: it counts whatever its offset, and only as far as its bytes reach.
-//! Others out of reach are strays: they say nothing about the next offset, but a cut keeps a copy.
+//! search that gave up (see `SearchBudget`) has to assume. What stands where the log breaks off, or
+//! nearer to it than a payload can, is in none: it counts whatever its offsets, and what is searched
+//! behind it goes on from there. Others out of reach are strays: they say nothing about the next
+//! offset, but a cut keeps a copy.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -131,9 +132,31 @@ struct Progress {
     blind: bool,
     /// Blocks read at once beside the one that the search has come to.
     ahead: u64,
+    /// Where the batches end that are the log's for certain, and the furthest offset known there.
+    anchor: (u64, u64),
 }
 
 impl Progress {
+    /// Batches from `from` to `end` verify.
+    fn batches(&mut self, from: u64, end: u64, reached: Reached) {
+        if self.is_no_payload(from) {
+            self.anchor = (end, self.anchor.1.max(reached.next_offset));
+        }
+        self.found.reached = Some(self.found.reached.unwrap_or_default().and(reached));
+        self.found.used = self.found.used.max(end);
+    }
+
+    /// Whether no batch that begins at the anchor or behind can carry one at `position`.
+    fn is_no_payload(&self, position: u64) -> bool {
+        position - self.anchor.0 < (BATCH_HEADER_LEN + FRAME_HEADER_LEN) as u64
+    }
+
+    /// Whether the bytes before `position` can hold what lies before this offset.
+    fn reaches(&self, base_offset: u64, position: u64) -> bool {
+        let (from, offset) = self.anchor;
+        base_offset.saturating_sub(offset) <= offsets_in(&(from..position))
+    }
+
     /// The device did not give back bytes from `at` to `end`: says where to go on. They are asked
     /// for block by block, so that only those that cannot be read are stepped over.
     fn step_over(&mut self, at: u64, end: u64) -> u64 {
@@ -168,6 +191,7 @@ impl<F: File> Search<F> {
             budget,
             blind: false,
             ahead: AHEAD_BLOCKS,
+            anchor: (self.range.start, self.next_offset),
         };
         let mut at = self.range.start;
         while at < self.range.end {
@@ -214,7 +238,9 @@ impl<F: File> Search<F> {
         while from < next && !progress.budget.is_used_up() {
             let rest = &window[(from - at) as usize..];
             let strays = !progress.found.strays && progress.found.reached.is_none();
-            let Some((place, is_stray)) = self.candidate(rest, from, strays) else { break };
+            let Some((place, is_stray)) = self.candidate(rest, from, progress, strays) else {
+                break;
+            };
             from += place as u64;
             if is_stray {
                 self.stray(from, progress, bytes_read).await?;
@@ -223,9 +249,7 @@ impl<F: File> Search<F> {
             }
             match self.batches(from, &mut progress.budget, bytes_read).await? {
                 Some((run_end, reached)) => {
-                    let before = progress.found.reached.unwrap_or_default();
-                    progress.found.reached = Some(before.and(reached));
-                    progress.found.used = progress.found.used.max(run_end);
+                    progress.batches(from, run_end, reached);
                     from = run_end;
                 }
                 None => from += 1,
@@ -264,17 +288,23 @@ impl<F: File> Search<F> {
 
     /// The first place in `window` (which begins at file position `at`) that looks like a batch, and
     /// whether it is a stray; with `strays` false only others.
-    fn candidate(&self, window: &[u8], at: u64, strays: bool) -> Option<(usize, bool)> {
+    fn candidate(
+        &self,
+        window: &[u8],
+        at: u64,
+        progress: &Progress,
+        strays: bool,
+    ) -> Option<(usize, bool)> {
         let mut from = 0;
         loop {
             let place = from + next_header(window.get(from..)?)?;
             let header = BatchHeader::parse(&window[place..]).ok()?;
             let position = at + place as u64;
-            let ahead = header.base_offset.checked_sub(self.next_offset);
-            let is_stray = ahead.is_some_and(|ahead| !self.is_in_reach(ahead, position));
+            let is_no_payload = progress.is_no_payload(position);
+            let is_stray = !is_no_payload && !progress.reaches(header.base_offset, position);
             let end = position.checked_add(header.batch_length);
             if header.partition_id == u64::from(self.partition_id)
-                && ahead.is_some()
+                && (is_no_payload || header.base_offset >= self.next_offset)
                 && (strays || !is_stray)
                 && end.is_some_and(|end| end <= self.range.end)
             {
@@ -282,11 +312,6 @@ impl<F: File> Search<F> {
             }
             from = place + 1;
         }
-    }
-
-    /// Whether a batch at `position` can be so many offsets ahead.
-    fn is_in_reach(&self, ahead: u64, position: u64) -> bool {
-        position == self.range.start || ahead <= offsets_in(&(self.range.start..position))
     }
 
     /// Batches one behind the other from `from` on: where they end, and how far they reach.
@@ -307,11 +332,8 @@ impl<F: File> Search<F> {
         loop {
             match walker.next().await {
                 Ok(Some(found)) => {
-                    let (next, last_timestamp) =
-                        (found.header.end_offset(), found.header.base_timestamp);
-                    let furthest = offsets_in(&(self.range.start..walker.position()));
-                    let next_offset = next.unwrap_or(u64::MAX);
-                    let next_offset = next_offset.min(self.next_offset.saturating_add(furthest));
+                    let next_offset = found.header.end_offset().unwrap_or(u64::MAX);
+                    let last_timestamp = found.header.base_timestamp;
                     reached = reached.and(Reached { next_offset, last_timestamp });
                     run = Some((walker.position(), reached));
                 }

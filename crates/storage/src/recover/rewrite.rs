@@ -135,7 +135,10 @@ impl<P: Platform> Part<'_, P> {
             }
         }
         if let Some(mut window) = self.window.take() {
-            self.close(&mut window).await?;
+            // Zeros, where the file is cut or ends.
+            if len > to {
+                self.close(&mut window).await?;
+            }
             self.write(window).await?;
         }
         // The length is in doubt as the bytes are: it is changed, so that a sync keeps it.

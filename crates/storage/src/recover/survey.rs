@@ -25,7 +25,8 @@ pub(super) struct Survey {
     pub(super) leftovers: Vec<PathBuf>,
     pub(super) ignored: Vec<OsString>,
     pub(super) listed: Listed,
-    /// Something was cut off or moved away here once.
+    /// Something was cut off or moved away here once, perhaps by an opening that did not come to
+    /// make it durable.
     pub(super) quarantine: bool,
     /// Nothing was ever stored here; an interrupted creation counts as nothing.
     pub(super) is_new: bool,
@@ -119,12 +120,10 @@ impl Survey {
         self.marker.as_ref().map(Marker::mark)
     }
 
-    /// True where `segment`'s name and all others are durable as they are listed: nothing is to be
-    /// removed, nothing was moved away by an opening that may have been cut off before its sync, and a
-    /// mark behind the segment's first byte was stored, which follows the sync of the name.
+    /// True where `segment`'s name is durable: a mark behind the segment's first byte was stored, which
+    /// follows the sync of the name. (What opening itself removes and moves, it syncs.)
     pub(super) fn is_named(&self, segment: u64) -> bool {
-        let is_marked = |mark: Mark| mark.segment == segment && mark.position > 0;
-        self.mark().is_some_and(is_marked) && self.leftovers.is_empty() && !self.quarantine
+        self.mark().is_some_and(|mark| mark.segment == segment && mark.position > 0)
     }
 
     /// Where in `segment` the bytes begin that no sync is known to have covered, and the offset there.

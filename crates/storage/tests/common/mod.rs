@@ -194,6 +194,13 @@ impl Model {
     }
 }
 
+/// A producer's batch as a server stores it: with these three fields, and the checksum over them.
+pub fn as_stored(bytes: &[u8], partition_id: u32, base_offset: u64, base_timestamp: u64) -> Bytes {
+    let mut admitted = corelog_format::admit(bytes).unwrap();
+    let header = admitted.stamp(u64::from(partition_id), base_offset, base_timestamp);
+    [&header[..], &bytes[header.len()..]].concat().into()
+}
+
 /// A stored batch is the producer's, but for the three stamped fields and the checksum over them.
 pub fn assert_same(served: &Batch<'_>, bytes: &Bytes, appended: Appended) {
     let header = served.header();

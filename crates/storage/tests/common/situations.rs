@@ -98,8 +98,7 @@ impl Scene {
     fn plant_stray(&self) -> (Bytes, Appended) {
         let bytes = batch(77, &[150]);
         let time = self.model.batches[0].1.base_timestamp;
-        let header = corelog_format::admit(&bytes).unwrap().stamp(u64::from(PARTITION), 9, time);
-        let file = [&header[..], &bytes[256..], &[0; 5_000]].concat();
+        let file = [&as_stored(&bytes, PARTITION, 9, time)[..], &[0; 5_000]].concat();
         self.sim.disk().put(log_file(9), &file).unwrap();
         (bytes, Appended { base_offset: 9, base_timestamp: time, message_count: 1 })
     }

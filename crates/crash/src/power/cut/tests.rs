@@ -40,7 +40,8 @@ impl Story {
     /// The first bytes of all sectors of the first `blocks` blocks after a cut at `place`.
     fn sectors(&self, place: usize, shape: Shape, seed: u64, blocks: usize) -> Vec<u8> {
         let cut = Cut { place, shape, seed, lies: 0 };
-        let image = cut.leaves(&Image::new(64 * BLOCK as u64), &self.0, |bytes| bytes[0] != WHOLE);
+        let image =
+            cut.leaves(&Image::new(64 * BLOCK as u64), &self.0, |_, bytes| bytes[0] != WHOLE);
         let mut bytes = vec![0; blocks * BLOCK];
         image.read(0, &mut bytes);
         assert!(bytes.chunks(512).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
@@ -170,7 +171,7 @@ fn a_lie_takes_back_the_last_flushes() {
     let left = |lies| {
         let cut = Cut { place: story.end(), shape: Shape::None, seed: 0, lies };
         let mut bytes = vec![0; 2 * BLOCK];
-        cut.leaves(&Image::new(64 * BLOCK as u64), &story.0, |_| true).read(0, &mut bytes);
+        cut.leaves(&Image::new(64 * BLOCK as u64), &story.0, |_, _| true).read(0, &mut bytes);
         (bytes[0], bytes[BLOCK], story.0.loose_before(story.end(), lies))
     };
     assert_eq!([left(0), left(1), left(2)], [(1, 2, 0), (1, 0, 1), (0, 0, 2)]);
