@@ -22,6 +22,7 @@ use super::fileops;
 use super::handle::Adopter;
 use super::inflight::{Flight, InFlight};
 use super::lease::Leases;
+use super::near::Near;
 use super::spawn::contained;
 use crate::observe::{Meter, Operation};
 
@@ -49,6 +50,7 @@ pub(super) struct ShardIo {
     reclaiming: Cell<bool>,
     /// O_DIRECT handles, or buffered ones.
     direct: bool,
+    pub(super) near: Option<Near>,
     /// Taken at the end, to be closed: what a partition that failed has left may keep `self` alive.
     pub(super) adopter: RefCell<Option<Adopter>>,
     pub(super) meter: Rc<Meter>,
@@ -108,7 +110,7 @@ impl ShardIo {
         runtime: Runtime,
         ops: FileOps,
         adopter: Adopter,
-        direct: bool,
+        (direct, near): (bool, Option<Near>),
         limits: MemoryLimits,
         meter: Rc<Meter>,
     ) -> ShardIo {
@@ -123,6 +125,7 @@ impl ShardIo {
             read_budget: Budget::new(limits.read_bytes),
             reclaiming: Cell::new(false),
             direct,
+            near,
             adopter: RefCell::new(Some(adopter)),
             meter,
             read_waits: Cell::new(0),
@@ -284,7 +287,12 @@ impl Disk for RealDisk {
     async fn open(&self, path: &Path, how: Open) -> Result<RealFile, IoError> {
         let direct = self.io.direct;
         let open = move |path: &Path| fileops::open(path, how, direct);
-        let opening = self.io.ops.run_or_refuse(IoOp::Open, path, open);
+        let opening = async {
+            match self.io.near.and_then(|near| near.open(path, how, direct)) {
+                Some(opened) => opened,
+                None => self.io.ops.run_or_refuse(IoOp::Open, path, open).await,
+            }
+        };
         let (fd, len) = self.timed(IoOp::Open, path, opening).await?;
         let failed = |source| IoError::new(IoOp::Open, path, source);
         let _opening = self.io.begin().map_err(failed)?;
