@@ -1,7 +1,6 @@
 //! A file: each of its operations is one entry of the ring.
 #![allow(unsafe_code, reason = "entries that name memory and descriptors: docs/unsafe.md")]
 
-use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::rc::Rc;
@@ -12,11 +11,6 @@ use io_uring::{opcode, squeue};
 use super::buffer::Buffer;
 use super::local::{self, Local};
 use super::ops::{Kept, Op};
-
-/// The operation with which a file takes its place among the registered ones: to take it and to give
-/// it back are system calls, more than a few operations save. Where partitions are more than
-/// handles, most files are opened for a write or two.
-const WORTH_A_PLACE: u32 = 8;
 
 /// An open file of this thread's executor. It is closed with the last of its operations, and of its
 /// handles.
@@ -29,9 +23,7 @@ pub(super) struct Opened {
     /// Taken out only to be closed.
     fd: Option<OwnedFd>,
     /// Its place in the table of registered files, which saves the kernel a reference an operation.
-    place: Cell<Option<u32>>,
-    /// Operations until it asks for one; 0 where it has asked.
-    until_place: Cell<u32>,
+    place: Option<u32>,
     local: Rc<Local>,
 }
 
@@ -39,17 +31,17 @@ impl File {
     /// A file whose I/O goes through `fd`, with the executor of this thread.
     pub(in crate::runtime) fn adopt(fd: OwnedFd) -> io::Result<File> {
         let local = local::current().ok_or_else(|| io::Error::other("the shard has ended"))?;
-        Ok(File::of(fd, WORTH_A_PLACE, local))
+        let mut place = None;
+        if let Some(queues) = &mut *local.queues.borrow_mut() {
+            place = queues.register_file(fd.as_raw_fd());
+        }
+        Ok(File { opened: Rc::new(Opened { fd: Some(fd), place, local }) })
     }
 
     /// A file of `local`'s that takes no place among the registered ones: for a few operations.
     pub(super) fn unregistered(fd: OwnedFd, local: &Rc<Local>) -> File {
-        File::of(fd, 0, Rc::clone(local))
-    }
-
-    fn of(fd: OwnedFd, until_place: u32, local: Rc<Local>) -> File {
-        let (place, until_place) = (Cell::new(None), Cell::new(until_place));
-        File { opened: Rc::new(Opened { fd: Some(fd), place, until_place, local }) }
+        let local = Rc::clone(local);
+        File { opened: Rc::new(Opened { fd: Some(fd), place: None, local }) }
     }
 
     /// What its operations keep.
@@ -73,7 +65,7 @@ impl File {
         assert!(len <= buffer.len(), "a read of {len} bytes to {buffer:?}");
         let memory = buffer.memory();
         let (to, bytes, registered) = (memory.pointer(), call_len(len), memory.registered());
-        let entry = match (self.opened.place(), registered) {
+        let entry = match (self.opened.place, registered) {
             (Some(place), Some(index)) => {
                 opcode::ReadFixed::new(Fixed(place), to, bytes, index).offset(at).build()
             }
@@ -105,7 +97,7 @@ impl File {
         let memory = bytes.memory();
         let start = memory.pointer().wrapping_add(from).cast_const();
         let (len, registered) = (call_len(bytes.len() - from), memory.registered());
-        let entry = match (self.opened.place(), registered) {
+        let entry = match (self.opened.place, registered) {
             (Some(place), Some(index)) => {
                 opcode::WriteFixed::new(Fixed(place), start, len, index).offset(at).build()
             }
@@ -123,7 +115,7 @@ impl File {
     /// Syncs the file's data and length; what was written before is durable when it has ended well.
     pub(in crate::runtime) async fn fdatasync(&self) -> io::Result<()> {
         let flags = FsyncFlags::DATASYNC;
-        let entry = match self.opened.place() {
+        let entry = match self.opened.place {
             Some(place) => opcode::Fsync::new(Fixed(place)).flags(flags).build(),
             None => opcode::Fsync::new(self.number()).flags(flags).build(),
         };
@@ -140,7 +132,7 @@ impl File {
 
     #[cfg(test)]
     pub(super) fn is_registered(&self) -> bool {
-        self.opened.place.get().is_some()
+        self.opened.place.is_some()
     }
 
     fn number(&self) -> Fd {
@@ -169,21 +161,6 @@ impl AsFd for File {
 }
 
 impl Opened {
-    /// Where the next operation finds it among the registered files.
-    fn place(&self) -> Option<u32> {
-        match self.until_place.get() {
-            0 => {}
-            1 => {
-                self.until_place.set(0);
-                if let (Some(fd), Some(queues)) = (&self.fd, &mut *self.local.queues.borrow_mut()) {
-                    self.place.set(queues.register_file(fd.as_raw_fd()));
-                }
-            }
-            more => self.until_place.set(more - 1),
-        }
-        self.place.get()
-    }
-
     fn close(&mut self) -> io::Result<()> {
         let Some(fd) = self.fd.take() else { return Ok(()) };
         if let (Some(place), Some(queues)) =
