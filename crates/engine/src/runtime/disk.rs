@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -50,7 +51,8 @@ pub(super) struct ShardIo {
     reclaiming: Cell<bool>,
     /// O_DIRECT handles, or buffered ones.
     direct: bool,
-    pub(super) near: Option<Near>,
+    /// Taken at the end, as `adopter` is: it has a descriptor.
+    pub(super) near: RefCell<Option<Arc<Near>>>,
     /// Taken at the end, to be closed: what a partition that failed has left may keep `self` alive.
     pub(super) adopter: RefCell<Option<Adopter>>,
     pub(super) meter: Rc<Meter>,
@@ -110,7 +112,7 @@ impl ShardIo {
         runtime: Runtime,
         ops: FileOps,
         adopter: Adopter,
-        (direct, near): (bool, Option<Near>),
+        (direct, near): (bool, Option<Arc<Near>>),
         limits: MemoryLimits,
         meter: Rc<Meter>,
     ) -> ShardIo {
@@ -125,7 +127,7 @@ impl ShardIo {
             read_budget: Budget::new(limits.read_bytes),
             reclaiming: Cell::new(false),
             direct,
-            near,
+            near: RefCell::new(near),
             adopter: RefCell::new(Some(adopter)),
             meter,
             read_waits: Cell::new(0),
@@ -288,7 +290,8 @@ impl Disk for RealDisk {
         let direct = self.io.direct;
         let open = move |path: &Path| fileops::open(path, how, direct);
         let opening = async {
-            match self.io.near.and_then(|near| near.open(path, how, direct)) {
+            let near = self.io.near.borrow().clone();
+            match near.and_then(|near| near.open(path, how)) {
                 Some(opened) => opened,
                 None => self.io.ops.run_or_refuse(IoOp::Open, path, open).await,
             }

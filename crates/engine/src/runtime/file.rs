@@ -128,7 +128,8 @@ async fn retire(shard: &ShardIo, handle: Handle, how: Open) -> io::Result<()> {
     if how.short && !how.lock {
         return handle.close().await;
     }
-    if shard.near.is_some_and(|near| near.can_close(handle.as_fd())) {
+    let near = shard.near.borrow().clone();
+    if near.is_some_and(|near| near.can_close(handle.as_fd())) {
         if how.lock {
             unlock(handle.as_fd());
         }

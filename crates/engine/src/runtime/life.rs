@@ -39,7 +39,7 @@ pub(super) struct Seat {
     /// Of glommio's executors; nobody looks at another's.
     pub(super) heart: Arc<Heart>,
     pub(super) direct: bool,
-    pub(super) near: Option<Near>,
+    pub(super) near: Option<Arc<Near>>,
     /// The probe file, by a path that leads to a descriptor the starter keeps open.
     pub(super) template: PathBuf,
 }
@@ -174,7 +174,7 @@ fn serve<E: Executor>(shard: Ready<E>, main: &ShardMain) -> ShardEnd {
         }
     };
     let out = io.leases.out();
-    let adopter = io.adopter.take();
+    let (adopter, _) = (io.adopter.take(), io.near.take());
     drop(io);
     executor.leave(adopter, Some(&spawn));
     match ended {

@@ -146,7 +146,7 @@ impl ShardThreads {
         };
         let places = placement::places(options.shards, options.pin, &allowed);
         let template = PathBuf::from(format!("/proc/self/fd/{}", probed.file.as_raw_fd()));
-        let near = Near::of(&options.data_dir);
+        let near = probed.direct.then(|| Near::of(&options.data_dir)).flatten().map(Arc::new);
 
         let seat = |(number, place)| Seat {
             number,
@@ -156,7 +156,7 @@ impl ShardThreads {
             ops: ops.clone(),
             heart: Arc::default(),
             direct: probed.direct,
-            near,
+            near: near.clone(),
             template: template.clone(),
         };
         let seats: Vec<_> = places.into_iter().enumerate().map(seat).collect();
