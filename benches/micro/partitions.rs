@@ -51,6 +51,15 @@ struct Args {
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     partitions: u32,
 
+    /// Only these rows of the appends to all beside the appends to 8; all of them by default
+    #[arg(long, value_name = "ROW", value_delimiter = ',',
+          value_parser = ["append", "scattered", "large", "standard"])]
+    rows: Vec<String>,
+
+    /// Neither kills nor recovers
+    #[arg(long)]
+    no_kill: bool,
+
     /// The measured process: opens this directory and does what --step says
     #[arg(long, hide = true)]
     open: Option<PathBuf>,
@@ -85,9 +94,9 @@ impl HasOptions for Args {
 
 fn main() -> ExitCode {
     let args = Args::try_parse();
-    if let Ok(Args { open: Some(dir), step, partitions, common }) = args {
-        let what = format!("{partitions} partitions in {}", dir.display());
-        return child::be_measured(&common, what, || be_measured(&dir, step, partitions));
+    if let Ok(args @ Args { open: Some(_), .. }) = &args {
+        let what = format!("{} partitions, {:?}", args.partitions, args.open);
+        return child::be_measured(&args.common, what, || be_measured(args));
     }
     micro::main("partitions", env!("CARGO_TARGET_TMPDIR"), measure)
 }
@@ -99,9 +108,10 @@ fn measure(run: &Run<'_>, args: &Args) -> Result<Vec<Table>, Failed> {
     ));
     for _ in run.rounds() {
         let dir = run.fresh_dir(0)?;
-        for step in [Step::Create, Step::Append, Step::Kill, Step::Recover] {
+        let steps = [Step::Create, Step::Append, Step::Kill, Step::Recover];
+        for step in &steps[..if args.no_kill { 2 } else { 4 }] {
             run.place.settle()?;
-            tell(&mut table, &observe(run, &dir, step, partitions)?);
+            tell(&mut table, &observe(run, args, &dir, *step, partitions)?);
         }
         run.place.remove_round(0)?;
     }
@@ -147,7 +157,9 @@ const ROWS: [(&str, Unit, &str, &str); 15] = [
 ];
 
 /// The measured process.
-fn be_measured(dir: &Path, step: Step, partitions: u32) -> Result<(), Failed> {
+fn be_measured(args: &Args) -> Result<(), Failed> {
+    let (step, partitions) = (args.step, args.partitions);
+    let dir = args.open.as_deref().ok_or("no directory was named")?;
     process::limit_descriptors(DESCRIPTORS)?;
     let start = Instant::now();
     let engine = micro::engine(dir).open()?;
@@ -180,7 +192,7 @@ fn be_measured(dir: &Path, step: Step, partitions: u32) -> Result<(), Failed> {
             if step == Step::Append {
                 child::say("idle_cpu", busy * 100.0);
                 child::say("descriptors", process::open_descriptors()? as f64);
-                compare(&engine.client(), partitions)?;
+                compare(&engine.client(), partitions, &args.rows)?;
             }
         }
     }
@@ -234,8 +246,8 @@ fn create(client: &Client, partitions: u32) -> Result<(), Failed> {
 }
 
 /// Appends to all and to the few, in pairs of both orders: small batches, ten in a row to a
-/// partition and one to each in turn, and large ones.
-fn compare(client: &Client, partitions: u32) -> Result<(), Failed> {
+/// partition and one to each in turn, and large ones. Only `rows`, where some are named.
+fn compare(client: &Client, partitions: u32, rows: &[String]) -> Result<(), Failed> {
     let small = partitions * BATCHES;
     let ways = [
         ("append", 1, BATCHES, small),
@@ -243,7 +255,13 @@ fn compare(client: &Client, partitions: u32) -> Result<(), Failed> {
         ("large", LARGE, 1, partitions),
         ("standard", STANDARD, 1, partitions.min(VISITED)),
     ];
-    for (name, messages, run, count) in ways {
+    // The opened ones' first appends allocate their segments, which is no part of any row.
+    let first = micro::batches(1, 1000)?.remove(0);
+    for over in [partitions, FEW] {
+        append(client, over, 0..over, 1, &first)?;
+    }
+    let is_wanted = |name: &str| rows.is_empty() || rows.iter().any(|row| row == name);
+    for (name, messages, run, count) in ways.into_iter().filter(|way| is_wanted(way.0)) {
         let batch = micro::batches(messages, 1000)?.remove(0);
         let mut rates = [0.0, 0.0];
         for pair in 0..2 {
@@ -315,11 +333,20 @@ impl<V, E: From<Unavailable> + std::error::Error + Send + Sync + 'static> Calls<
 }
 
 /// Runs one measured process on `dir`: what it told.
-fn observe(run: &Run<'_>, dir: &Path, step: Step, partitions: u32) -> Result<child::Told, Failed> {
+fn observe(
+    run: &Run<'_>,
+    args: &Args,
+    dir: &Path,
+    step: Step,
+    partitions: u32,
+) -> Result<child::Told, Failed> {
     let value = step.to_possible_value().expect("no step is hidden");
     let mut program = child::program(run.options)?;
     program.arg("--open").arg(dir).arg("--step").arg(value.get_name());
     program.arg("--partitions").arg(partitions.to_string());
+    if !args.rows.is_empty() {
+        program.arg("--rows").arg(args.rows.join(","));
+    }
     let told = child::observe(program)?;
     if told.is_empty() && step != Step::Kill {
         return Err("the measured process said nothing".into());

@@ -41,10 +41,17 @@ impl Client {
 
     /// Appends `batch`, exactly one batch as a producer builds it (`BatchBuilder`), to
     /// `partition`. The bytes are verified here, on the calling thread, and are not copied on their
-    /// way to the owning shard. Answered when `ack` is reached.
+    /// way to the owning shard. Answered when `ack` is reached: what survives what then stands in
+    /// [the crate's table](crate#what-an-answer-is-worth).
     ///
     /// # Errors
-    /// Unsound bytes are `Refused` with the field and its position, and no shard is asked.
+    /// Unsound bytes are `Refused` with the field and its position, and no shard is asked. `Busy`
+    /// where a mailbox or a limit of what is in flight is full: nothing was stored, try again. Each
+    /// variant of [`AppendError`] says whether the batch may be stored.
+    ///
+    /// # Cancel safety
+    /// Dropped, the future gives up the answer: the batch may be stored or not; where it is, whole
+    /// and in its place.
     pub fn append(&self, partition: PartitionId, batch: impl Into<Bytes>, ack: Ack) -> AppendCall {
         self.shard.append(partition, batch.into(), ack)
     }
@@ -68,6 +75,13 @@ impl Client {
     }
 
     /// Ends when everything appended to `partition` before the call has reached `ack`.
+    ///
+    /// # Errors
+    /// Of [`AppendError`] what may happen to a batch on its way; `Poisoned` where a write or sync
+    /// failed, which is never tried again.
+    ///
+    /// # Cancel safety
+    /// Dropped, the future gives up the answer; the flush goes on.
     pub fn flush(&self, partition: PartitionId, ack: Ack) -> FlushCall {
         self.shard.flush(partition, ack)
     }
@@ -81,7 +95,16 @@ impl Client {
     }
 
     /// Whole batches from where `poll` says, in offset order and without a gap. The records lend
-    /// memory of the shard: see [`Records`].
+    /// memory of the shard: see [`Records`]. Every byte of them was verified. At the end of the log
+    /// they are empty, which is no error.
+    ///
+    /// # Errors
+    /// `Busy` where a mailbox is full or too many polls are in flight. Damage is `Corrupt`, with
+    /// its place and the offset from which polls may go on; the rest stands at [`PollError`].
+    ///
+    /// # Cancel safety
+    /// Dropped, the future gives up the answer, and what was lent for it goes home. With
+    /// [`Poll::auto_commit`] it may be stored as done all the same.
     pub fn poll(&self, partition: PartitionId, poll: Poll) -> PollCall {
         self.shard.poll(partition, poll.into())
     }

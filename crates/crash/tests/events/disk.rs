@@ -146,11 +146,17 @@ fn a_clock_record_that_cannot_be_stored_for_a_while() {
     let engine = builder(&mounted.data).open().expect("a healthy disk");
     mounted.disk.begin(&[fails(Op::Write, Kind::Clock, libc::EIO)]);
     let failed = await_told(&mounted.data, "clock_not_stored");
-    assert!(failed.fields["error"].contains("os error"), "{failed:?}");
+    let clock = mounted.data.join("clock").display().to_string();
+    assert!(failed.has("error", &clock) && failed.has("error", "os error 5"), "{failed:?}");
+    assert!(told(&mounted.data, "clock_stored_again").is_empty());
     mounted.disk.end();
     let again = await_told(&mounted.data, "clock_stored_again").number("failures");
     let failures = engine.client().totals_blocking().expect("it lives").clock_failures;
     assert!(again >= 1 && again == failures, "{again} of {failures}");
+    // The record is stored every second: what comes behind is nothing to tell.
+    thread::sleep(Duration::from_millis(2_500));
+    assert_eq!(told(&mounted.data, "clock_stored_again").len(), 1);
+    assert_eq!(told(&mounted.data, "clock_not_stored").len() as u64, failures);
     engine.close_blocking().expect("nothing is wrong");
 }
 
@@ -168,15 +174,20 @@ fn a_catalog_that_fails_and_is_written_anew() {
         fails(Op::Create, Kind::Other, libc::EIO),
     ]);
     create("lost").expect_err("it cannot be written");
-    for name in ["catalog_failed", "catalog_not_renewed"] {
+    // The second one is of the file that was to take the first one's place.
+    for (name, renews) in [("catalog_failed", false), ("catalog_not_renewed", true)] {
         let told = await_told(&mounted.data, name);
         assert!(told.is("path", &path) && told.has("error", "os error 5"), "{told:?}");
+        assert_eq!(told.has("error", "catalog.tmp"), renews, "{told:?}");
     }
     assert!(told(&mounted.data, "catalog_renewed").is_empty());
     mounted.disk.end();
     create("kept").expect("the trouble is over");
     assert!(await_told(&mounted.data, "catalog_renewed").is("path", &path));
     engine.close_blocking().expect("nothing is wrong");
+    for name in ["catalog_failed", "catalog_not_renewed", "catalog_renewed"] {
+        assert_eq!(told(&mounted.data, name).len(), 1, "{name}");
+    }
 }
 
 /// The mark is stored behind each sealed segment, and at most a second behind a sync.

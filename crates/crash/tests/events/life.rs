@@ -75,8 +75,8 @@ fn a_partition_is_named_by_its_numbers() {
 fn code_that_panics_on_a_shard() {
     let dir = temp_dir();
     let data = dir.path().join("data");
-    let (engine, client) = with_topic(builder(&data));
-    let ended = engine.run_on_shard(0, |shard| async move {
+    let (engine, client) = with_topic(builder(&data).shards(2));
+    let ended = engine.run_on_shard(1, |shard| async move {
         shard.spawn(async { panic!("a guest") });
         shard.yield_now().await;
     });
@@ -84,7 +84,8 @@ fn code_that_panics_on_a_shard() {
     let ended: Result<(), RunError> = runtime.block_on(ended);
     ended.expect("the panic is the other task's");
     let panicked = await_told(&data, "task_panicked");
-    assert!(panicked.is("shard", "0") && panicked.fields["panic"].contains("a guest"));
+    assert!(panicked.is("shard", "1") && panicked.has("panic", "a guest"), "{panicked:?}");
     assert_eq!(client.totals_blocking().expect("it lives").panics, 1);
+    assert_eq!(told(&data, "task_panicked").len(), 1);
     engine.close_blocking().expect("the shard lives");
 }

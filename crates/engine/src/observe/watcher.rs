@@ -89,9 +89,10 @@ mod tests {
     use super::super::Events;
     use super::*;
 
-    /// Remembers the names of events, and what they say; panics at those that it does not like.
+    /// Remembers the names of events with target and level, and what they say; panics at those that
+    /// it does not like.
     #[derive(Clone, Default)]
-    struct Names(Arc<Mutex<Vec<&'static str>>>, Arc<Mutex<Said>>);
+    struct Names(Arc<Mutex<Vec<String>>>, Arc<Mutex<Said>>);
 
     /// Fields and their values.
     #[derive(Debug, Default)]
@@ -118,8 +119,9 @@ mod tests {
         fn exit(&self, _: &Id) {}
 
         fn event(&self, event: &Event<'_>) {
-            let name = event.metadata().name();
-            self.0.lock().unwrap().push(name);
+            let metadata = event.metadata();
+            let (name, target, level) = (metadata.name(), metadata.target(), metadata.level());
+            self.0.lock().unwrap().push(format!("{name} {target} {level}"));
             event.record(&mut *self.1.lock().unwrap());
             assert_ne!(name, "storage_back", "a subscriber that panics");
         }
@@ -140,7 +142,7 @@ mod tests {
         });
         assert_eq!(
             *names.0.lock().unwrap_or_else(|e| e.into_inner()),
-            ["storage_back", "partition_panicked"]
+            ["storage_back corelog::space INFO", "partition_panicked corelog::panic ERROR"]
         );
         let said = names.1.lock().unwrap_or_else(|e| e.into_inner());
         for (field, value) in [

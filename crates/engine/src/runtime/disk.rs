@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use super::fileops;
 use super::handle::Adopter;
 use super::inflight::{Flight, InFlight};
 use super::lease::Leases;
+use super::near::Near;
 use super::spawn::contained;
 use crate::observe::{Meter, Operation};
 
@@ -49,6 +51,8 @@ pub(super) struct ShardIo {
     reclaiming: Cell<bool>,
     /// O_DIRECT handles, or buffered ones.
     direct: bool,
+    /// Taken at the end, as `adopter` is: it has a descriptor.
+    pub(super) near: RefCell<Option<Arc<Near>>>,
     /// Taken at the end, to be closed: what a partition that failed has left may keep `self` alive.
     pub(super) adopter: RefCell<Option<Adopter>>,
     pub(super) meter: Rc<Meter>,
@@ -108,7 +112,7 @@ impl ShardIo {
         runtime: Runtime,
         ops: FileOps,
         adopter: Adopter,
-        direct: bool,
+        (direct, near): (bool, Option<Arc<Near>>),
         limits: MemoryLimits,
         meter: Rc<Meter>,
     ) -> ShardIo {
@@ -123,6 +127,7 @@ impl ShardIo {
             read_budget: Budget::new(limits.read_bytes),
             reclaiming: Cell::new(false),
             direct,
+            near: RefCell::new(near),
             adopter: RefCell::new(Some(adopter)),
             meter,
             read_waits: Cell::new(0),
@@ -284,7 +289,13 @@ impl Disk for RealDisk {
     async fn open(&self, path: &Path, how: Open) -> Result<RealFile, IoError> {
         let direct = self.io.direct;
         let open = move |path: &Path| fileops::open(path, how, direct);
-        let opening = self.io.ops.run_or_refuse(IoOp::Open, path, open);
+        let opening = async {
+            let near = self.io.near.borrow().clone();
+            match near.and_then(|near| near.open(path, how)) {
+                Some(opened) => opened,
+                None => self.io.ops.run_or_refuse(IoOp::Open, path, open).await,
+            }
+        };
         let (fd, len) = self.timed(IoOp::Open, path, opening).await?;
         let failed = |source| IoError::new(IoOp::Open, path, source);
         let _opening = self.io.begin().map_err(failed)?;

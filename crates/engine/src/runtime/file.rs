@@ -119,12 +119,20 @@ impl Drop for OpenFile {
 
 /// Closes a file that has no I/O on its way.
 ///
-/// The last reference to an open file description is dropped on a file thread: it may free the
-/// blocks of a removed file, which takes milliseconds for a long one. The lock is released by hand
-/// before, as io_uring may keep a reference to the description for a moment after an operation was
-/// answered, and whoever opens the file next must find it free.
+/// The last reference to an open file description is dropped on a file thread, unless
+/// [`near`](super::near) says that it need not be: it may free the blocks of a removed file, which
+/// takes milliseconds for a long one. The lock is released by hand before, as io_uring may keep a
+/// reference to the description for a moment after an operation was answered, and whoever opens the
+/// file next must find it free.
 async fn retire(shard: &ShardIo, handle: Handle, how: Open) -> io::Result<()> {
     if how.short && !how.lock {
+        return handle.close().await;
+    }
+    let near = shard.near.borrow().clone();
+    if near.is_some_and(|near| near.can_close(handle.as_fd())) {
+        if how.lock {
+            unlock(handle.as_fd());
+        }
         return handle.close().await;
     }
     // No descriptor left for the twin: close on this thread, the lock goes with the description.
@@ -135,14 +143,18 @@ async fn retire(shard: &ShardIo, handle: Handle, how: Open) -> io::Result<()> {
             .ops
             .run(move || {
                 if how.lock {
-                    // Fails only where there was no lock; closing ends it in any case.
-                    let _ = rustix::fs::flock(&twin, FlockOperation::Unlock);
+                    unlock(twin.as_fd());
                 }
                 drop(twin);
             })
             .await?;
     }
     closed
+}
+
+/// Fails only where there was no lock; closing ends it in any case.
+fn unlock(fd: BorrowedFd<'_>) {
+    let _ = rustix::fs::flock(fd, FlockOperation::Unlock);
 }
 
 impl File for RealFile {

@@ -36,16 +36,31 @@ pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::R
 /// (`glommio/fd.rs`): a write that a killed process left in flight keeps the description, and with it
 /// the lock, until it has landed.
 pub(crate) fn open(path: &Path, how: Open, direct: bool) -> Result<(OwnedFd, u64), IoError> {
-    let failed = |source: io::Error| IoError::new(IoOp::Open, path, source);
-    let mut flags = OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let mode = Mode::from_raw_mode(0o644);
+    let fd = retry(|| rustix::fs::open(path, open_flags(how, direct), mode))
+        .map_err(|source| IoError::new(IoOp::Open, path, source))?;
+    opened(fd, path, how, direct)
+}
+
+/// What `path` is opened with. NONBLOCK is for the open only: a FIFO under a segment's name must not
+/// stop this thread. [`opened`] takes it off again, as io_uring answers EAGAIN on such descriptors.
+pub(super) fn open_flags(how: Open, direct: bool) -> OFlags {
+    let mut flags = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     flags |= if how.write || how.create_new { OFlags::RDWR } else { OFlags::RDONLY };
     flags.set(OFlags::CREATE | OFlags::EXCL, how.create_new);
     flags.set(OFlags::DSYNC, how.dsync);
     flags.set(OFlags::DIRECT, direct);
-    // NONBLOCK for the open only: a FIFO under a segment's name must not stop this thread. It is
-    // taken off again, as io_uring answers EAGAIN on such descriptors.
-    let mode = Mode::from_raw_mode(0o644);
-    let fd = retry(|| rustix::fs::open(path, flags | OFlags::NONBLOCK, mode)).map_err(failed)?;
+    flags
+}
+
+/// The rest of [`open`]: what was opened is a file, and locked where that was asked for.
+pub(super) fn opened(
+    fd: OwnedFd,
+    path: &Path,
+    how: Open,
+    direct: bool,
+) -> Result<(OwnedFd, u64), IoError> {
+    let failed = |source: io::Error| IoError::new(IoOp::Open, path, source);
     let stat = rustix::fs::fstat(&fd).map_err(|e| failed(e.into()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));

@@ -18,6 +18,7 @@ use super::fileops::panic_text;
 use super::glommio::executor::Glommio;
 use super::glommio::watch::Heart;
 use super::handle::Adopter;
+use super::near::Near;
 use super::pages::PoolPages;
 use super::placement::{self, Place};
 use super::platform::RealPlatform;
@@ -38,6 +39,7 @@ pub(super) struct Seat {
     /// Of glommio's executors; nobody looks at another's.
     pub(super) heart: Arc<Heart>,
     pub(super) direct: bool,
+    pub(super) near: Option<Arc<Near>>,
     /// The probe file, by a path that leads to a descriptor the starter keeps open.
     pub(super) template: PathBuf,
 }
@@ -138,7 +140,8 @@ fn serve<E: Executor>(shard: Ready<E>, main: &ShardMain) -> ShardEnd {
     let (runtime, adopter) = (seat.options.runtime, executor.adopter());
     let (options, number, main) = (&seat.options, seat.number, Arc::clone(main));
     let meter = Rc::new(Meter::new(number, options.events.clone()));
-    let io = Rc::new(ShardIo::new(runtime, seat.ops, adopter, seat.direct, options.memory, meter));
+    let place = (seat.direct, seat.near);
+    let io = Rc::new(ShardIo::new(runtime, seat.ops, adopter, place, options.memory, meter));
     let spawn = RealSpawn::new(runtime, seat.number, Arc::clone(&options.on_panic));
     let platform = RealPlatform::new(
         RealDisk::new(Rc::clone(&io)),
@@ -171,7 +174,7 @@ fn serve<E: Executor>(shard: Ready<E>, main: &ShardMain) -> ShardEnd {
         }
     };
     let out = io.leases.out();
-    let adopter = io.adopter.take();
+    let (adopter, _) = (io.adopter.take(), io.near.take());
     drop(io);
     executor.leave(adopter, Some(&spawn));
     match ended {

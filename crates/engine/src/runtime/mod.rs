@@ -15,6 +15,7 @@
 //! | `huge_alloc`, `pages` | the pool on 2 MiB pages |
 //! | `lease` | buffers lent to other threads |
 //! | `file_threads`, `fileops`, `fd` | what may block, on threads of its own |
+//! | `near` | what does not block where the kernel has it in memory, on the shard itself |
 //! | `uring`, `direct`, `affinity`, `placement` | what the machine allows, found out at start |
 //! | `glommio` | what is glommio's: executor, tasks, timers, its pool |
 //! | `ring`, `ring_executor` | the executor of our own, and its I/O |
@@ -37,6 +38,7 @@ mod huge_alloc;
 mod inflight;
 mod lease;
 mod life;
+mod near;
 mod pages;
 mod placement;
 mod platform;

@@ -19,6 +19,7 @@ use super::file_threads::FileThreads;
 use super::fileops::panic_text;
 use super::glommio::watch::Watch;
 use super::life::{self, Readiness, Seat};
+use super::near::Near;
 use super::pages::PoolPages;
 use super::placement::{self, Place};
 use super::platform::RealPlatform;
@@ -147,6 +148,7 @@ impl ShardThreads {
         };
         let places = placement::places(options.shards, options.pin, &allowed);
         let template = PathBuf::from(format!("/proc/self/fd/{}", probed.file.as_raw_fd()));
+        let near = probed.direct.then(|| Near::of(&options.data_dir)).flatten().map(Arc::new);
 
         let seat = |(number, place)| Seat {
             number,
@@ -156,6 +158,7 @@ impl ShardThreads {
             ops: ops.clone(),
             heart: Arc::default(),
             direct: probed.direct,
+            near: near.clone(),
             template: template.clone(),
         };
         let seats: Vec<_> = places.into_iter().enumerate().map(seat).collect();

@@ -33,3 +33,4 @@ mod space;
 mod statistics;
 mod support;
 mod topic_options;
+mod views;
