@@ -2,6 +2,8 @@
 
 mod client;
 mod commands;
+#[cfg(target_arch = "x86_64")]
+mod copies;
 mod exposition;
 mod faults;
 mod full_disk;
