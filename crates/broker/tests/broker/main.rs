@@ -6,6 +6,7 @@ mod commands;
 mod copies;
 mod exposition;
 mod faults;
+mod flood;
 mod full_disk;
 mod groups;
 mod hostile;
