@@ -28,13 +28,11 @@ const REST: u32 = 16;
 pub(super) struct Anticipation {
     /// When the loop began to wait for the operation that ends next.
     since: Cell<Option<Instant>>,
-    /// That operation has not ended when it was expected to.
-    is_late: Cell<bool>,
     /// How long such a wait takes, and how far from that.
     usual: Cell<Option<(Duration, Duration)>>,
     /// How much later than it was to a sleep ends.
     lag: Cell<Duration>,
-    /// Waits that are left to go by.
+    /// Waits that are left to go by, this one included.
     rest: Cell<u32>,
 }
 
@@ -57,7 +55,7 @@ impl Anticipation {
             return Step::Sleep;
         }
         let since = self.since.get().unwrap_or_else(|| self.begin(now));
-        if under_way > FEW || self.is_late.get() || self.rest.get() > 0 {
+        if under_way > FEW || self.rest.get() > 0 {
             return Step::Sleep;
         }
         let Some((usual, off)) = self.usual.get() else { return Step::Sleep };
@@ -74,7 +72,6 @@ impl Anticipation {
 
     fn begin(&self, now: Instant) -> Instant {
         self.since.set(Some(now));
-        self.is_late.set(false);
         self.rest.set(self.rest.get().saturating_sub(1));
         now
     }
@@ -88,7 +85,6 @@ impl Anticipation {
 
     /// What was looked out for has not come.
     pub(super) fn missed(&self) {
-        self.is_late.set(true);
         self.rest.set(REST);
     }
 
@@ -137,6 +133,15 @@ mod tests {
         anticipation.ended(start + US(80));
         let next = start + US(1000);
         assert!(matches!(anticipation.step(1, next), Step::SleepUntil(at) if at > next + US(60)));
+    }
+
+    #[test]
+    fn it_looks_out_for_longer_where_operations_vary() {
+        let took: Vec<u64> = (0..40).map(|n| if n % 2 == 0 { 75 } else { 85 }).collect();
+        let (anticipation, now) = learned(&took);
+        assert!(matches!(anticipation.step(1, now), Step::SleepUntil(_)));
+        let Step::LookFor(time) = anticipation.step(1, now + US(80)) else { panic!("no look") };
+        assert!(time >= US(5), "{time:?}");
     }
 
     #[test]
