@@ -46,7 +46,10 @@ fuzz_target!(|input: &[u8]| {
 
 impl Target {
     fn start() -> Target {
-        let directory = tempfile::tempdir_in(".").unwrap();
+        // Nobody drops it when the fuzzer ends: it goes where builds go.
+        let builds = concat!(env!("CARGO_MANIFEST_DIR"), "/target");
+        std::fs::create_dir_all(builds).unwrap();
+        let directory = tempfile::tempdir_in(builds).unwrap();
         let mut config = Config::new(directory.path().join("data"));
         config.listen = ([127, 0, 0, 1], 0).into();
         config.password = Some(RootPassword::new(PASSWORD).unwrap());
